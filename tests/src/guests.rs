@@ -26,6 +26,34 @@ pub fn component(name: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
+/// The runner of Python scripts. None where there is no Python with pip, but never in CI.
+///
+/// # Errors
+/// If it was not built.
+pub fn python_runner() -> Result<Option<PathBuf>> {
+    unless_left_out("PYTHON", "informant-runner-python", "cargo xtask python-runner")
+}
+
+/// The component of the example `name` of the Go SDK. None where there is no Go, but never in CI.
+///
+/// # Errors
+/// If it was not built.
+pub fn in_go(name: &str) -> Result<Option<PathBuf>> {
+    let name = format!("{}_go", name.replace('-', "_"));
+    unless_left_out("GO", &name, "cargo xtask guests")
+}
+
+fn unless_left_out(what: &str, name: &str, command: &str) -> Result<Option<PathBuf>> {
+    let path = folder().join(format!("{name}.wasm"));
+    let is_left_out = std::env::var_os(format!("INFORMANT_TESTS_WITHOUT_{what}")).is_some();
+    ensure!(
+        path.is_file() || is_left_out,
+        "{} does not exist; run `{command}` first",
+        path.display()
+    );
+    Ok(path.is_file().then_some(path))
+}
+
 /// The component of the package `name`, and another version of it, in `folder`, that differs only in a custom section.
 ///
 /// # Errors

@@ -110,8 +110,7 @@ pub use informant_cache::{
     IndexValues, Moment, PointerIndex, Reason, Snapshot, StoreWriter, Tombstone,
 };
 pub use informant_informer::{
-    ClusterClient, HandlerStatus, InformerMetrics, InformerOptions, Registration, SharedInformer, SourceSpec,
-    StopReport, TokioEnvironment,
+    ClusterClient, GroupVersionResource, HandlerStatus, InformerMetrics, InformerOptions, Registration, SharedInformer,
+    SourceSpec, StopReport, TokioEnvironment,
 };
 pub use informant_object::{Key, KeyRef, LabelSelector, Object, Pointer, ResourceVersion, Shape};
-pub use informant_spec::GroupVersionResource;

@@ -67,3 +67,6 @@ pub use shared_informer::{
 };
 pub use spec::SourceSpec;
 pub use status::{OUTDATED_KEYS_MAX, Reconfiguring, ReflectorStatus, WatchListUse};
+
+// What a `SourceSpec` names.
+pub use informant_spec::GroupVersionResource;

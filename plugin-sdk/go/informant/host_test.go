@@ -237,6 +237,17 @@ func TestKeysTakeEffectWhenTheCallSucceeds(t *testing.T) {
 	checkText(t, p.KV(), "map[count:2 seen/a:true seen/b:true]")
 }
 
+func TestTheAddressNamesWhatIsApplied(t *testing.T) {
+	p := calling(t, func(ctx *informant.Context, e *informant.Event) error {
+		at := informant.Address{Resource: "v1/configmaps", Namespace: e.Namespace, Name: "m"}
+		data := map[string]string{"of": e.Name}
+		return ctx.Kube.Apply(at, map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "data": data})
+	})
+	must(t, p.Put(labeled("a")))
+	must(t, p.Put(labeled("b")))
+	checkText(t, strings.Contains(p.Object("web/m"), `"data":{"of":"b"}`), "true")
+}
+
 func TestMetricsTakeEffectWhenTheCallSucceeds(t *testing.T) {
 	p := calling(t, func(ctx *informant.Context, e *informant.Event) error {
 		must(t, ctx.Metrics.Add("seen", 1, informant.Labels{"text": e.Name}))

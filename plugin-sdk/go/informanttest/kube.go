@@ -286,7 +286,7 @@ func (f *fake) patch(at host.Address, kind uint8, document, options []byte) ([]b
 	}
 	if err != nil {
 		if kind == host.ApplyPatch {
-			return f.write("patch", at, nil, patch, patch, chosen)
+			return f.write("patch", at, nil, patch, afterWrite(at, patch, patch), chosen)
 		}
 		return nil, err
 	}

@@ -5,17 +5,32 @@ from __future__ import annotations
 import os
 import re
 import unittest
+from typing import Any
 
 from support import ROOT, PluginTest, pod
 
 PAGES = (("README.md",), ("..", "..", "docs", "reference", "python-api.md"))
 FIRST_SCRIPT = ("..", "..", "docs", "start", "first-python-script.md")
+FROM_KOPF = ("..", "..", "docs", "coming-from-kopf.md")
+OWNERS = ("..", "..", "docs", "guides", "owners.md")
 
 
 def examples(*path: str) -> list[str]:
     """The Python code of a page."""
     with open(os.path.join(ROOT, *path), encoding="utf-8") as file:
         return re.findall(r"```python\n(.*?)```", file.read(), re.DOTALL)
+
+
+def owned(kind: str, name: str, owner_kind: str = "", owner: str = "") -> dict[str, object]:
+    """An object that another one controls."""
+    references = [{"kind": owner_kind, "name": owner, "uid": f"uid-{owner}", "controller": True}] if owner else []
+    metadata = {"namespace": "web", "name": name, "uid": f"uid-{name}", "ownerReferences": references}
+    return {"apiVersion": "v1" if kind == "Pod" else "apps/v1", "kind": kind, "metadata": metadata}
+
+
+def owners(found: dict[str, Any]) -> list[str]:
+    """The index of the configuration."""
+    return [owner["uid"] for owner in found["metadata"].get("ownerReferences", [])]
 
 
 class Documentation(PluginTest):
@@ -41,8 +56,29 @@ class Documentation(PluginTest):
         containers = [{"image": "nginx:1.25"}, {"image": "redis:8"}]
         self.assertEqual(driver.index(pod(spec={"containers": containers})), {"image": ["nginx:1.25", "redis:8"]})
 
-    def passes(self, test: str, name: str) -> None:
-        """Runs the only test of the class `name`."""
+    def test_the_example_of_kopf_passes_its_test(self) -> None:
+        handler, test = examples(*FROM_KOPF)
+        self.write(handler, "ephemeral.py")
+        self.passes(test, "KeepClaim", tests=2)
+
+    def test_a_deployment_is_labeled_while_one_of_its_pods_crashes(self) -> None:
+        (text,) = examples(*OWNERS)
+        driver = self.start(text)
+        driver.add_source("pods", "v1", "Pod")
+        for informer in ("replicasets", "pods"):
+            driver.add_index(informer, "owner", owners)
+        driver.put(owned("Deployment", "shop"))
+        driver.put(owned("ReplicaSet", "shop-1", "Deployment", "shop"))
+        for name, reason in (("a", "CrashLoopBackOff"), ("b", "CrashLoopBackOff"), ("a", None)):
+            status = {"containerStatuses": [{"name": "app", "state": {"waiting": {"reason": reason}}}]}
+            driver.put({**owned("Pod", name, "ReplicaSet", "shop-1"), "status": status})
+        self.assertEqual(driver.object("web/shop")["metadata"]["labels"], {"crashing": "true"})
+        driver.delete("web/b")
+        self.assertEqual(driver.object("web/shop")["metadata"]["labels"], {})
+        self.assertEqual(len(driver.writes), 2)
+
+    def passes(self, test: str, name: str, tests: int = 1) -> None:
+        """Runs the tests of the class `name`."""
         path = self.write(test, "test_page.py")
         namespace: dict[str, object] = {"__name__": "test_page"}
         with open(path, encoding="utf-8") as file:
@@ -51,7 +87,7 @@ class Documentation(PluginTest):
         assert isinstance(case, type) and issubclass(case, unittest.TestCase)
         result = unittest.TestResult()
         unittest.defaultTestLoader.loadTestsFromTestCase(case).run(result)
-        self.assertEqual((result.testsRun, result.errors, result.failures), (1, [], []))
+        self.assertEqual((result.testsRun, result.errors, result.failures), (tests, [], []))
 
     def test_the_listed_modules_are_those_of_the_runner(self) -> None:
         with open(os.path.join(ROOT, "..", "..", "docs", "reference", "python-api.md"), encoding="utf-8") as file:

@@ -56,8 +56,8 @@ class Kube(PluginTest):
         document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {}}
         kube.create(kube.address("v1/configmaps", "web"), document)
         kube.apply(kube.address("v1/configmaps", "web", "c"), {**document, "data": {"k": "v"}}, force=True)
-        metadata = {"namespace": "web", "name": "old"}
-        kube.update(kube.address("v1/configmaps", "web", "old"), {**document, "metadata": metadata})
+        kube.apply(kube.address("v1/configmaps", "web", "applied"), {**document, "metadata": {}})
+        kube.update(kube.address("v1/configmaps", "web", "old"), {**document, "metadata": {"labels": {"a": "b"}}})
         kube.delete(store.find("pods", "web", "b"), propagation_policy="Foreground")
         """.strip(),
             {
@@ -74,10 +74,15 @@ class Kube(PluginTest):
             [
                 ("create", "v1/configmaps", "web/c"),
                 ("patch", "v1/configmaps", "web/c"),
+                ("patch", "v1/configmaps", "web/applied"),
                 ("update", "v1/configmaps", "web/old"),
                 ("delete", "v1/pods", "web/b"),
             ],
         )
+        # The address names them, whatever the document says.
+        self.assertEqual(driver.object("web/c")["data"], {"k": "v"})
+        self.assertEqual(driver.object("web/applied")["data"], {})
+        self.assertEqual(driver.object("web/old")["metadata"]["labels"], {"a": "b"})
         self.assertEqual(driver.object("web/c")["data"], {"k": "v"})
         self.assertEqual(driver.object("web/old")["data"], {})
         self.assertIsNone(driver.object("web/b"))

@@ -22,6 +22,7 @@ mod kubectl;
 mod lifecycle;
 mod load;
 mod memory;
+mod pages;
 mod queries;
 mod quick_start;
 mod requeues;

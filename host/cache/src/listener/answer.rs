@@ -58,6 +58,7 @@ impl Listener {
         if let DeliveryOutcome::Trapped(_) | DeliveryOutcome::TimedOut(_) = outcome {
             self.suspect(id, now);
         }
+        self.count_sync_crash(id, &outcome);
         let failed = |error, cause| FailedCall {
             result,
             error,
@@ -117,6 +118,36 @@ impl Listener {
         let slot = slots.get(id);
         if let Some(key) = slot.key().filter(|_| self.options.limits_suspects) {
             counters.suspects_forgotten += u64::from(suspects.add(slot.source, key, now));
+        }
+    }
+
+    /// Counts in a row how often `Synced` cost the handler its instance.
+    fn count_sync_crash(&mut self, id: SlotId, outcome: &DeliveryOutcome) {
+        let slot = self.queue.slots.get(id);
+        // Each event gets here.
+        if slot.key().is_some() {
+            return;
+        }
+        let Some(state) = self.sources.get_mut(slot.source) else {
+            return;
+        };
+        let crashes = &mut state.walk_mut(slot.lane).sync_crashes;
+        match outcome {
+            DeliveryOutcome::Trapped(_) => *crashes = FailureCause::Trap.crashes(*crashes),
+            DeliveryOutcome::TimedOut(_) => *crashes = FailureCause::Timeout.crashes(*crashes),
+            DeliveryOutcome::Ok => *crashes = Crashes::default(),
+            _ => {}
+        }
+    }
+
+    /// The crashes of the slot's state, with this failure.
+    fn crashes(&self, slot: &Slot, cause: FailureCause) -> Crashes {
+        let of_sync = self.sources.get(slot.source).filter(|_| slot.key().is_none());
+        match (of_sync, &slot.retry) {
+            // Counted already.
+            (Some(state), _) => state.walk(slot.lane).sync_crashes,
+            (None, Some(retry)) => cause.crashes(retry.crashes),
+            (None, None) => cause.crashes(Crashes::default()),
         }
     }
 
@@ -209,10 +240,10 @@ impl Listener {
     /// Whether the event becomes a dead letter if no newer state follows it.
     fn is_last_attempt(&self, slot: &Slot, cause: FailureCause) -> bool {
         let retry = slot.retry.as_ref();
-        let (attempts, crashes) = retry.map_or_else(Default::default, |retry| (retry.attempts, retry.crashes));
+        let attempts = retry.map_or(0, |retry| retry.attempts);
         let is_exhausted = match (cause, self.options.retry.attempts) {
             (FailureCause::WaitRequested(_), _) => false,
-            _ if cause.crashes(crashes).is_exhausted() => true,
+            _ if self.crashes(slot, cause).is_exhausted() => true,
             (_, 0) => false,
             (_, attempts_max) => attempts + 1 >= attempts_max,
         };

@@ -327,6 +327,10 @@ impl Listener {
         }
         for (lane, walk) in (0..).zip(&mut state.walks) {
             if let Some(kind) = walk.syncing.take() {
+                if kind == CursorKind::Recovery && walk.sync_crashes.is_exhausted() {
+                    self.queue.counters.skipped += 1;
+                    continue;
+                }
                 self.queue.counters.shown += 1;
                 let synced = State::new(What::Synced, Why::Shown, kind.reason(), now);
                 self.queue.enqueue((source, lane), Known::Nothing, synced);

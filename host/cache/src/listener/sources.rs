@@ -9,6 +9,7 @@ use crate::delivery::lanes::{Lane, LaneSet};
 use crate::listener::AcceptedStates;
 use crate::listener::cursor::{CursorKind, DeliveryCursor};
 use crate::listener::reselect::Reselection;
+use crate::listener::retry::Crashes;
 use crate::seeded_bug::{SeededBug, seeded_bug};
 use crate::{Moment, Snapshot};
 
@@ -39,6 +40,8 @@ pub(super) struct Walk {
     pub(super) unattempted: usize,
     /// The running initial list or replay: its cursor runs, or keys are unattempted, here or in another lane.
     pub(super) syncing: Option<CursorKind>,
+    /// Crashes of the calls of `Synced` in a row, those for the replays that they caused included.
+    pub(super) sync_crashes: Crashes,
     /// The cursor waits for [`release`](AttachedSources::release).
     held: bool,
 }
@@ -223,6 +226,11 @@ impl AttachedSources {
         if kind != CursorKind::Resync {
             walk.unattempted = 0;
             walk.syncing = Some(kind);
+            // A replay after a crash gives no new attempts. Otherwise `Synced` that costs an instance, and with it
+            // causes a replay, would be called forever.
+            if kind != CursorKind::Recovery {
+                walk.sync_crashes = Crashes::default();
+            }
         }
         if walk.cursor.replace(DeliveryCursor::new(kind, now)).is_none() {
             self.cursor_queues[usize::from(lane)].push_back(source);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use informant_cache::listener::Pause;
 use informant_plugin_host::PluginState;
 use informant_spec::ReplayPolicy;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::world::{World, idle, spec};
 
@@ -185,6 +185,29 @@ async fn a_restart_with_replay_replays_the_cache() {
         })
         .await;
     assert_eq!(plugin.status().restarts, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_in_each_on_synced_ends_with_a_replay() {
+    let world = World::new();
+    let rules = json!({ "rules": [{ "event": "synced", "do": "trap" }] });
+    let plugin = world
+        .run("guest_recorder", rules, |spec| spec.on_restart = ReplayPolicy::Replay)
+        .await;
+    let mut pods = world.pods("pods");
+    pods.apply("a");
+    pods.attach(&plugin.listener());
+    let is_add = |line: &Value| line["event"] == "add";
+    world.recorded(6, is_add).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    idle(&world, &plugin).await;
+    let adds = world.recorded(6, is_add).await.len();
+    let status = plugin.status();
+    assert_eq!(
+        (adds, status.restarts, status.state),
+        (6, 5, PluginState::Running),
+        "the last loss is followed by a replay, too"
+    );
 }
 
 #[tokio::test(start_paused = true)]

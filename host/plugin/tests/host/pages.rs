@@ -113,6 +113,7 @@ impl Run {
         spec.allow_kube = grants(json!([
             { "verbs": ["patch"], "resource": "v1/pods" },
             { "verbs": ["patch", "create"], "resource": "v1/configmaps" },
+            { "verbs": ["patch"], "resource": "apps/v1/deployments" },
         ]));
         spec.allow_http = vec![HttpGrant::parse("https://hooks.example.com/services/T000/").unwrap()];
         spec.on_reload = ReplayPolicy::Continue;
@@ -276,6 +277,7 @@ async fn every_script_of_the_documentation_runs_in_each_cluster() {
       in west: patches v1/pods web in west: {"metadata":{"labels":{"team":"unassigned"}}}
     ## docs/coming-from-client-go.md, A complete handler
     2x INFO default/web restarted
+    ## docs/guides/owners.md, In TypeScript
     ## docs/guides/scripts.md, Writing scripts
     1x INFO default/web is Running
     ## docs/guides/scripts.md, Handle events

@@ -8,25 +8,35 @@ import (
 	"informant.example/plugin-sdk/go/informanttest"
 )
 
-func TestTheCodeOfTheReadmeIsInThisFolder(t *testing.T) {
-	page, err := os.ReadFile("../../README.md")
+// pages has the pages with Go, and the files that their blocks show.
+var pages = map[string][]string{
+	"../../README.md": {"main.go", "main_test.go"},
+	"../../../../docs/coming-from-controller-runtime.md": {"../../examples/pod-count/main.go"},
+	"../../../../docs/guides/owners.md":                  {"../../examples/crash-label/main.go"},
+}
+
+func TestPagesShowTheCodeOfFiles(t *testing.T) {
+	for page, files := range pages {
+		text := read(t, page)
+		blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(text, -1)
+		if len(blocks) != len(files) {
+			t.Fatalf("%d blocks of Go in %s, expected %d", len(blocks), page, len(files))
+		}
+		for at, file := range files {
+			if blocks[at][1] != read(t, file) {
+				t.Errorf("block %d of Go in %s is not %s", at+1, page, file)
+			}
+		}
+	}
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllSubmatch(page, -1)
-	files := []string{"main.go", "main_test.go"}
-	if len(blocks) != len(files) {
-		t.Fatalf("%d blocks of Go in README.md, expected %d", len(blocks), len(files))
-	}
-	for at, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if string(blocks[at][1]) != string(text) {
-			t.Errorf("block %d of Go in README.md is not %s", at+1, file)
-		}
-	}
+	return string(text)
 }
 
 func TestALabelIsRemovedWhenThereAreReplicas(t *testing.T) {

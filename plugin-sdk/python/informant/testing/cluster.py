@@ -243,6 +243,9 @@ class Cluster:
         return found
 
     def _write(self, verb: str, at: Address, found: Any, document: Any, after: Any, options: Any) -> bytes:
+        # The address names the object: a document need not repeat that.
+        named = {"namespace": at.namespace, "name": at.name} if at.namespace else {"name": at.name}
+        after = {**after, "metadata": {**(after.get("metadata") or {}), **named}}
         if options.get("dryRun"):
             return _bytes(after)
         self._record(verb, at, document)

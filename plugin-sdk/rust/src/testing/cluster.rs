@@ -193,9 +193,14 @@ impl State {
         address: &Address,
         before: Option<(Key, Value)>,
         document: Value,
-        after: Value,
+        mut after: Value,
         dry_run: bool,
     ) -> Answer<Vec<u8>> {
+        // The address names the object: a document need not repeat that.
+        after["metadata"]["name"] = address.name.as_str().into();
+        if !address.namespace.is_empty() {
+            after["metadata"]["namespace"] = address.namespace.as_str().into();
+        }
         if dry_run {
             return Ok(bytes(&after));
         }

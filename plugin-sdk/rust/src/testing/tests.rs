@@ -459,3 +459,16 @@ fn deferred_writes_that_repeat_badly_are_invalid() {
     assert_eq!(error.code, kube::ErrorCode::TooLarge);
     assert!(cache.make_deferred().unwrap_err().is_not_found());
 }
+
+#[test]
+fn the_address_names_what_is_applied() {
+    let cache = super::Cache::new();
+    let maps = cache.source("maps", "v1", "ConfigMap");
+    let map = kube::object("v1/configmaps", "web", "a");
+    for value in ["x", "y"] {
+        let document = json!({ "apiVersion": "v1", "kind": "ConfigMap", "data": { "k": value } });
+        kube::defer_patch(&map).apply(&document).unwrap();
+        cache.make_deferred().unwrap();
+    }
+    assert_eq!(cache.object(maps, "web", "a").unwrap()["data"]["k"], "y");
+}

@@ -1,6 +1,7 @@
 //! Initial lists, replay and resync.
 
 use super::*;
+use crate::listener::{TIMEOUTS_MAX, TRAPS_MAX};
 
 #[test]
 fn initial_list_is_in_key_order_then_synced() {
@@ -230,6 +231,49 @@ fn failed_synced_during_a_replay_is_dropped() {
         }
         assert_eq!(rig.drain(), "add a@1 replay\nsynced replay\n");
         assert_eq!(rig.take(), "idle");
+    }
+}
+
+/// Lets each call of `Synced` crash, with a replay after each, until nothing is left to do. Returns how many calls of
+/// objects and of `Synced` were made.
+fn crash_in_synced(rig: &mut Rig, crash: &DeliveryOutcome) -> (u32, u32) {
+    let (mut objects, mut synced) = (0, 0);
+    loop {
+        let consumer = rig.listener.consumer();
+        match consumer.next(rig.now) {
+            NextDelivery::Deliver(delivery) if delivery.key().is_some() => {
+                objects += 1;
+                consumer.done(delivery.token, DeliveryOutcome::Ok, rig.now);
+            }
+            NextDelivery::Deliver(delivery) => {
+                synced += 1;
+                consumer.done(delivery.token, crash.clone(), rig.now);
+                consumer.recover(0, rig.now);
+            }
+            NextDelivery::WaitUntil(until) => rig.now = until,
+            _ => return (objects, synced),
+        }
+    }
+}
+
+#[test]
+fn crashing_synced_is_not_replayed_without_end() {
+    let crashes = [
+        (DeliveryOutcome::Trapped("unreachable".to_owned()), TRAPS_MAX),
+        (DeliveryOutcome::TimedOut("1 s".to_owned()), TIMEOUTS_MAX),
+    ];
+    for (crash, calls_max) in crashes {
+        let mut rig = Rig::bare(options());
+        rig.sets("a b", 1);
+        rig.attach(PODS);
+        // The handler has its memory back after the last crash, too.
+        assert_eq!(crash_in_synced(&mut rig, &crash), (2 + 2 * calls_max, calls_max));
+        rig.listener.consumer().recover(0, rig.now);
+        assert_eq!(rig.drain(), "add a@1 replay\nadd b@1 replay\n");
+        rig.listener.control().replay(rig.now);
+        assert_eq!(rig.drain(), "add a@1 replay\nadd b@1 replay\nsynced replay\n");
+        rig.listener.consumer().recover(0, rig.now);
+        assert_eq!(rig.drain(), "add a@1 replay\nadd b@1 replay\nsynced replay\n");
     }
 }
 

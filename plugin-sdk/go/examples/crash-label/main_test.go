@@ -1,0 +1,98 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"informant.example/plugin-sdk/go/informanttest"
+)
+
+type object = map[string]any
+
+// owned is the metadata of an object that the object with this uid controls.
+func owned(name, uid, kind, ownerName, ownerUID string) object {
+	owner := object{"kind": kind, "name": ownerName, "uid": ownerUID, "controller": true}
+	return object{"namespace": "web", "name": name, "uid": uid, "ownerReferences": []object{owner}}
+}
+
+func pod(name, reason string) object {
+	container := object{"name": "app", "state": object{"waiting": object{"reason": reason}}}
+	return object{
+		"apiVersion": "v1", "kind": "Pod",
+		"metadata": owned(name, "u-"+name, "ReplicaSet", "shop-1", "u-shop-1"),
+		"status":   object{"containerStatuses": []object{container}},
+	}
+}
+
+// byOwner is the index of the configuration.
+func byOwner(o object) []string {
+	var uids []string
+	owners, _ := o["metadata"].(object)["ownerReferences"].([]any)
+	for _, owner := range owners {
+		uids = append(uids, owner.(object)["uid"].(string))
+	}
+	return uids
+}
+
+func start(t *testing.T) *informanttest.Plugin {
+	p := informanttest.New(t, nil)
+	for informer, kind := range map[string]string{"replicasets": "ReplicaSet", "deployments": "Deployment"} {
+		p.Informer(informer, "apps/v1", kind)
+	}
+	p.Informer("pods", "v1", "Pod")
+	p.Index("replicasets", "owner", byOwner)
+	p.Index("pods", "owner", byOwner)
+	put(t, p, object{
+		"apiVersion": "apps/v1", "kind": "Deployment",
+		"metadata": object{"namespace": "web", "name": "shop", "uid": "u-shop", "labels": object{"app": "shop"}},
+	})
+	put(t, p, object{
+		"apiVersion": "apps/v1", "kind": "ReplicaSet",
+		"metadata": owned("shop-1", "u-shop-1", "Deployment", "shop", "u-shop"),
+	})
+	return p
+}
+
+func put(t *testing.T, p *informanttest.Plugin, o object) {
+	t.Helper()
+	if err := p.Put(o); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func isLabeled(p *informanttest.Plugin) bool {
+	return strings.Contains(p.Object("web/shop"), `"crashing":"true"`)
+}
+
+func TestADeploymentIsLabeledWhileOneOfItsPodsCrashes(t *testing.T) {
+	p := start(t)
+	put(t, p, pod("shop-1-a", "ContainerCreating"))
+	if isLabeled(p) {
+		t.Fatal("no pod crashes")
+	}
+	put(t, p, pod("shop-1-a", "CrashLoopBackOff"))
+	put(t, p, pod("shop-1-b", "CrashLoopBackOff"))
+	put(t, p, pod("shop-1-a", ""))
+	if !isLabeled(p) {
+		t.Fatal("one pod crashes")
+	}
+	if err := p.Delete("web/shop-1-b"); err != nil {
+		t.Fatal(err)
+	}
+	if isLabeled(p) {
+		t.Fatal("the pod that crashed is gone")
+	}
+	if writes := p.Writes(); len(writes) != 2 {
+		t.Error(writes)
+	}
+}
+
+func TestAPodOfAnotherOwnerIsIgnored(t *testing.T) {
+	p := start(t)
+	job := pod("job", "CrashLoopBackOff")
+	job["metadata"] = owned("job", "u-job", "Job", "job", "u")
+	put(t, p, job)
+	if isLabeled(p) {
+		t.Error(p.Writes())
+	}
+}
