@@ -22,7 +22,7 @@ const TENANTS: usize = 10;
 /// Objects of the tenants together.
 const SMALL: usize = 200;
 
-/// Objects of the one that attacks: 630 MB, and as many again in the second half.
+/// Objects of the one that attacks: 630 MB. Then it changes them.
 const LARGE: usize = 700;
 
 const LARGE_BYTES: usize = 900_000;

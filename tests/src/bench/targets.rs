@@ -22,7 +22,7 @@ pub(super) const WRITES_PER_SECOND: f64 = 1_000.0;
 /// What a pod of 5.5 KB takes of which the cache has only the head, without index entries.
 pub(super) const SHED_POD_BYTES: f64 = 1_000.0;
 
-/// The maximum of the lag's p99 of namespaces beside one that attacks, divided by that before the attack.
+/// The maximum of the lag's p99 of the namespaces next to one that attacks, divided by that before the attack.
 pub(super) const ATTACK_LAG_RATIO: f64 = 2.0;
 
 /// The maximum of the lag's p99 while the admin port is busy, divided by that while another server is as busy.

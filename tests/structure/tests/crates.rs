@@ -13,7 +13,7 @@ const PREFIX: &str = "informant-";
 
 /// The rows of the table: `| folder | crate | owns | uses |`.
 fn documented(root: &Path) -> Uses {
-    let page = fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
+    let page = fs::read_to_string(root.join("ARCHITECTURE.md")).expect("ARCHITECTURE.md is text");
     let row = |line: &str| {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
         let folder = cells.get(1)?.strip_prefix("`host/")?.strip_suffix("/`")?.to_owned();
@@ -35,8 +35,8 @@ fn documented(root: &Path) -> Uses {
 /// The crates of this repository in `[dependencies]` of each manifest.
 fn actual(root: &Path) -> Uses {
     let mut crates = Uses::new();
-    for entry in fs::read_dir(root.join("host")).unwrap() {
-        let folder = entry.unwrap().path();
+    for entry in fs::read_dir(root.join("host")).expect("host is a folder") {
+        let folder = entry.expect("a folder can be read to its end").path();
         let Ok(manifest) = fs::read_to_string(folder.join("Cargo.toml")) else {
             continue;
         };
@@ -45,7 +45,7 @@ fn actual(root: &Path) -> Uses {
         let used = dependencies.filter_map(|line| line.strip_prefix(PREFIX)?.split(['.', ' ']).next());
         // `informant-plugin-host` is in `host/plugin`.
         let used = used.map(|name| name.trim_end_matches("-host").to_owned());
-        let name = folder.file_name().unwrap().to_string_lossy().into_owned();
+        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
         crates.insert(name, used.collect());
     }
     crates

@@ -44,7 +44,7 @@ export function onDelete() {}
 
 const MEMORY_BYTES_MAX: f64 = 256.0 * 1_024.0 * 1_024.0;
 
-/// How long the long form of the attack goes on.
+/// How long the long form of the attack continues.
 const CHANGES_FOR: Duration = Duration::from_secs(600);
 
 /// 60 s on a machine that does nothing else.

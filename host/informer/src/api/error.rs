@@ -177,7 +177,7 @@ fn message_after(reason: &str, message: &str) -> String {
 }
 
 /// An error with its causes: the texts of kube and hyper alone lack the details. What kube writes before the error of a
-/// middleware, once for each, tells nobody anything.
+/// middleware, once for each, says nothing.
 fn chain(error: &kube::Error) -> String {
     let text = error.to_string();
     let mut text = text.trim_start_matches("ServiceError: ").to_owned();

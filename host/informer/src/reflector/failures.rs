@@ -172,7 +172,7 @@ impl Reflector {
         self.parts.link.return_pause().map(|pause| pause.max(at_least))
     }
 
-    /// The source works. Says so after a failure that was logged.
+    /// The source works. Logs that after a failure that was logged.
     pub(super) fn recovered(&mut self) {
         self.last_failure = None;
         if std::mem::take(&mut self.has_warned) {

@@ -66,8 +66,8 @@ pub(crate) enum LossSubject {
     Namespace(String),
     /// A cluster-scoped object of this name.
     Object(String),
-    /// The end of a list. How many objects `on-synced` goes through is up to those who create them, and how often it may
-    /// crash for a list and the replays that follow is bounded, so it leads to no quarantine.
+    /// The end of a list. How many objects `on-synced` goes through is up to those who create them, and how often it
+    /// may crash for a list and the replays that follow is bounded, so it leads to no quarantine.
     Sync,
     /// No object: `init`.
     Plugin,

@@ -64,10 +64,10 @@ mod tests {
     }
 
     #[test]
-    fn brackets_in_texts_and_beside_each_other_are_no_levels() {
+    fn brackets_in_texts_and_in_a_row_are_no_levels() {
         let text = format!("{{\"a\": \"\\\"{}\"}}", "[".repeat(30));
         assert!(!is_deeper(text.as_bytes(), 10));
-        let beside = format!("[{}[]]", "[],".repeat(30));
-        assert!(!is_deeper(beside.as_bytes(), 10));
+        let row = format!("[{}[]]", "[],".repeat(30));
+        assert!(!is_deeper(row.as_bytes(), 10));
     }
 }
