@@ -57,8 +57,8 @@ pub(crate) use admin_certificate::CertificateStatus;
 pub(crate) use configuration::{Announcement, Configuration};
 pub use file_watch::SETTLE;
 pub(crate) use file_watch::{FileTicks, FileWatch};
-pub use overrides::ConfigOverrides;
 pub(crate) use in_process::{InProcess, InProcessParts};
+pub use overrides::ConfigOverrides;
 pub(crate) use status_registry::{
     InformerEntry, InformerPhase, InformerStatus, InformerStatuses, PluginEntry, PluginPhase, RunningInformer,
     StatusRegistry,

@@ -28,7 +28,7 @@ use crate::engine::trap::TrapReport;
 use crate::engine::watchdog::{Abandoned, CallWatchdog};
 use crate::error::LoadProblem;
 use crate::instance::guest::{GuestState, InstanceResources};
-use crate::observed::{CallResult, ScenarioCall, ObservedSubject};
+use crate::observed::{CallResult, ObservedSubject, ScenarioCall};
 use crate::text::truncated;
 
 /// The result of a call into a guest: what it returned, or why it did not return.

@@ -245,7 +245,11 @@ async fn a_precompiled_artifact_is_used_instead_of_compiling() {
     let (file, digest) = precompiled_component(release.path());
     let artifacts = cache.open();
     let kept = artifacts.use_precompiled(&file, digest).await.unwrap();
-    let found = artifacts.get(CompileRequest { digest, ..request() }).await.ok().unwrap();
+    let found = artifacts
+        .get(CompileRequest { digest, ..request() })
+        .await
+        .ok()
+        .unwrap();
     assert!(Arc::ptr_eq(&kept, &found));
     assert_eq!(cache.counts(), [1, 0, 0]);
     assert!(cache.files("cwasm").is_empty());
