@@ -299,7 +299,7 @@ impl ClusterLink {
     }
 
     /// Whether the API server is away; asks it, unless that is known.
-    async fn is_away(&self) -> bool {
+    pub(crate) async fn is_away(&self) -> bool {
         let ask = async {
             let mut next = self.health().prober.lock().await;
             let answer = self.ask().await;

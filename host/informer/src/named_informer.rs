@@ -251,6 +251,15 @@ impl NamedInformer {
             .max_by_key(|change| change.last_error.is_some())
     }
 
+    /// Whether the API server is away, after a request of other kinds that got no answer: asks it, unless that is
+    /// known. False without sources.
+    pub async fn is_api_server_away(&self) -> bool {
+        match self.sources().first() {
+            Some(source) => source.is_api_server_away().await,
+            None => false,
+        }
+    }
+
     /// Whether the first list of every source is in the store and published.
     #[must_use]
     pub fn has_synced(&self) -> bool {

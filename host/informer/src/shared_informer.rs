@@ -30,7 +30,7 @@ pub use stop::StopReport;
 
 use crate::bodies::ReadSpec;
 use crate::cache_share::CacheShare;
-use crate::cluster_client::ClusterClient;
+use crate::cluster_client::{ClusterClient, ClusterLink};
 use crate::durable_source::DurableSource;
 use crate::environment::BackgroundDropper;
 use crate::handler::{Registration, drive};
@@ -198,6 +198,13 @@ impl SharedInformer {
     #[must_use]
     pub fn status(&self) -> ReflectorStatus {
         self.status.read()
+    }
+
+    /// As [`NamedInformer::is_api_server_away`](crate::NamedInformer::is_api_server_away).
+    pub(crate) async fn is_api_server_away(&self) -> bool {
+        let environment = Arc::clone(&self.environment);
+        let link = ClusterLink::new(self.client.clone(), environment, Arc::clone(&self.metrics));
+        link.is_away().await
     }
 
     /// The objects as last published.

@@ -30,6 +30,7 @@ use super::config_supervisor::SupervisorParts;
 use super::configuration::Configuration;
 use super::durable_state::DurableState;
 use super::file_watch::FileWatch;
+use super::overrides::ConfigOverrides;
 use super::status_registry::StatusRegistry;
 use super::supervise;
 use crate::activities::Activities;
@@ -86,6 +87,7 @@ impl InProcess {
                 kube: Some((parts.watch_kube)(clusters)),
                 key_value: parts.key_value,
                 http: Some(parts.http),
+                observer: None,
             },
             metrics: metrics.plugins.clone(),
             script_runners: script_runners::sources(&parts.config.script_runners)?,
@@ -113,7 +115,7 @@ impl InProcess {
             tasks: TaskTracker::new(),
             stop: stop.clone(),
         };
-        supervise(&parts.config, supervisors, channel);
+        supervise(&parts.config, ConfigOverrides::default(), supervisors, channel);
         Ok(Self {
             registry,
             metrics,

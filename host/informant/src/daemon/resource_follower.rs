@@ -84,7 +84,8 @@ impl ResourceFollower<'_> {
                 Err(FollowError { error, is_unreachable }) => {
                     let (informer, cluster) = (self.status.name(), cluster_field(&self.status.cluster));
                     // The cluster logs once that nothing answers.
-                    let is_quiet = is_unreachable || last_error.as_ref() == Some(&error);
+                    let is_quiet = last_error.as_ref() == Some(&error)
+                        || (is_unreachable && self.informer.is_api_server_away().await);
                     match is_quiet {
                         true => {
                             tracing::debug!(informer, cluster, pattern = %self.pattern, %error, "discovery failed; keeping the previously known resources");

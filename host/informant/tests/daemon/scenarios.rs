@@ -137,7 +137,7 @@ fn everything_a_plugin_does_can_be_expected() {
     let steps = format!(
         "
 objects: [{}]
-kv: {{ last: '"none"' }}
+kv: {{ last: '\"none\"' }}
 steps:
   - expect:
       calls: [{{ call: on-add, object: v1/pods shop/first, reason: initial }}, {{ includes: on-update v1/pods shop/first }}]
@@ -150,7 +150,7 @@ steps:
     let steps = format!(
         "
 objects: [{}]
-kv: {{ last: '"none"' }}
+kv: {{ last: '\"none\"' }}
 steps:
   - expect:
       calls: {{ includes: [{{ call: on-add, object: v1/pods shop/first, reason: initial }}] }}

@@ -19,7 +19,7 @@ use kube::Client;
 use serde_json::json;
 
 use super::{InformerSpec, NamedInformer};
-use crate::testing::{Deliveries, api_server, pass, pods, settle};
+use crate::testing::{Deliveries, HangingServer, api_server, pass, pods, settle};
 use crate::{InformerMetrics, ReconfigureError, TokioEnvironment};
 
 /// An informer of some namespaces, and a handler that records its calls.
@@ -184,6 +184,16 @@ async fn world_of(namespaces: &[&str]) -> (ApiServer, World) {
     settle().await;
     world.take();
     (server, world)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unanswered_request_shows_whether_others_are_answered() {
+    let hanging = HangingServer::new(&cluster());
+    let world = World::start_with(hanging.client().client().clone(), spec(&["a"]), &InformerMetrics::default());
+    settle().await;
+    assert!(!world.informer.is_api_server_away().await);
+    hanging.stop();
+    assert!(world.informer.is_api_server_away().await);
 }
 
 #[tokio::test(start_paused = true)]

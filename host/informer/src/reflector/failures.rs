@@ -110,7 +110,7 @@ impl Reflector {
         };
         let quiet = !is_news || !is_answered || self.parts.link.is_in_outage();
         failure.log(quiet, &self.parts.name);
-        self.has_warned |= !quiet;
+        self.has_warned |= !quiet && !failure.on_probation;
         if !is_answered {
             self.unanswered = Some(failure);
         }
@@ -123,7 +123,7 @@ impl Reflector {
             Some(failure) => {
                 let alone = || {
                     failure.log(false, &self.parts.name);
-                    self.has_warned = true;
+                    self.has_warned |= !failure.on_probation;
                 };
                 link.sleep_unanswered(pause, alone).await;
             }

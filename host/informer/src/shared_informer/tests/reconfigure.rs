@@ -5,6 +5,7 @@ use informant_cache::listener::ListenerOptions;
 use informant_cache::{Environment, SourceState};
 use informant_object::{KeyRef, LabelSelector, Pointer};
 
+use crate::testing::log_lines::LogLines;
 use crate::testing::{RecordedCalls, Rig, RigOptions, api_server, by_watch_list, delete, pass, pods, put, settle};
 use crate::{ReconfigureError, ReflectorOptions, SourceSpec, TokioEnvironment};
 
@@ -144,6 +145,25 @@ async fn the_old_request_continues_while_the_new_one_is_refused() {
     assert_eq!(
         recorder.take(),
         ["add c", "delete a (reconfigured)", "delete b (reconfigured)"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_applied_change_is_no_recovery_of_its_source() {
+    let log = LogLines::read();
+    let (server, rig, _) = refused().await;
+    server.faults().allow(&lists());
+    pass(60).await;
+    rig.informer.reconfigured().await.unwrap();
+    let lines = log.take();
+    assert!(
+        lines
+            .iter()
+            .any(|line| line.starts_with("WARN reconfiguration not applied yet"))
+    );
+    assert!(
+        !lines.iter().any(|line| line.starts_with("INFO source recovered")),
+        "{lines:#?}"
     );
 }
 
