@@ -211,7 +211,8 @@ impl Cli {
     pub fn run(self) -> ExitCode {
         let start_log = match self.command {
             Command::Dev(_) => logging::start_for_dev,
-            _ => logging::start,
+            Command::Run(_) | Command::Apiserver(_) => logging::start,
+            _ => logging::start_for_command,
         };
         if let Err(error) = start_log(&self.log) {
             output::error(&error);

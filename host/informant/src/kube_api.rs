@@ -3,10 +3,10 @@
 //! ```text
 //! KubeCall ─▶ request (path, query, headers) ─▶ kube::Client ─▶ body, or the API server's Status as a KubeError
 //! ```
-//! Sends each call once, without a retry. Discovery is asked only when a call without a namespace fails: whether it needs
-//! one. The errors that plugins receive contain the API server's own message and never a credential. Grants are checked before. Requests run on the
-//! informers' runtime, not on the guests': connections are shared with the watches, and the task that opens one drives
-//! it. A guest that spins must not delay a watch.
+//! Sends each call once, without a retry. Discovery is asked only when a call without a namespace fails: whether it
+//! needs one. The errors that plugins receive contain the API server's own message and never a credential. Grants are
+//! checked before. Requests run on the informers' runtime, not on the guests': connections are shared with the watches,
+//! and the task that opens one drives it. A guest that spins must not delay a watch.
 
 mod errors;
 mod request;

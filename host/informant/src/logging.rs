@@ -51,6 +51,9 @@ const CRATES: [&str; 9] = [
 /// The level without `--log-level`, and with an empty one.
 const LEVEL_DEFAULT: &str = "info";
 
+/// The default of commands that are no servers.
+const LEVEL_OF_COMMANDS: &str = "warn";
+
 /// The level of `informant dev` without `--log-level`: what plugins do, and what becomes of their files.
 const LEVEL_OF_DEV: &str = "warn,informant::daemon::plugin_supervisor=info,informant::guest=debug,\
                             informant_plugin_host::component::runner=info";
@@ -117,6 +120,15 @@ pub(crate) fn start(flags: &LogFlags) -> Result<()> {
     Ok(())
 }
 
+/// Starts logging to stderr for a command whose result is on stdout: by default, only what is wrong.
+pub(crate) fn start_for_command(flags: &LogFlags) -> Result<()> {
+    let flags = LogFlags {
+        log_level: level_or(&flags.log_level, LEVEL_OF_COMMANDS).to_owned(),
+        log_format: flags.log_format,
+    };
+    start(&flags)
+}
+
 /// Starts logging to stdout for `informant dev`, whose result the log is. Its plain lines are [`DevLines`].
 pub(crate) fn start_for_dev(flags: &LogFlags) -> Result<()> {
     let flags = for_dev(flags);
@@ -125,16 +137,20 @@ pub(crate) fn start_for_dev(flags: &LogFlags) -> Result<()> {
 }
 
 fn for_dev(flags: &LogFlags) -> LogFlags {
-    let level = match flags.log_level.as_str() {
-        "" | LEVEL_DEFAULT => LEVEL_OF_DEV,
-        level => level,
-    };
+    let level = level_or(&flags.log_level, LEVEL_OF_DEV);
     LogFlags {
         log_level: format!("{level},{DEV_TARGET}=info"),
         log_format: match flags.log_format {
             LogFormat::Plain => LogFormat::Dev,
             format => format,
         },
+    }
+}
+
+fn level_or<'l>(level: &'l str, default: &'l str) -> &'l str {
+    match level {
+        "" | LEVEL_DEFAULT => default,
+        level => level,
     }
 }
 

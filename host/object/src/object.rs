@@ -204,6 +204,9 @@ impl Object {
     /// The first text that is not empty under `name`. API servers and [`Shape`] write apiVersion and kind first.
     fn root_text(&self, name: &str) -> Option<Cow<'_, str>> {
         let text = self.text();
+        if let Some(value) = leading_type_text(text, name) {
+            return Some(Cow::Borrowed(value));
+        }
         let mut cursor = JsonCursor::over_checked(text, self.known_spans());
         let mut members = cursor.enter_object().ok()?;
         loop {
@@ -238,6 +241,26 @@ impl AsKey for Object {
     fn as_key(&self) -> KeyRef<'_> {
         self.key()
     }
+}
+
+/// The value of `name` if the object begins with apiVersion or kind, and `name` is one of the first two members: as API
+/// servers and Informant write it. Each object is asked for both, so this is worth its lines.
+fn leading_type_text<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+    let mut rest = text.strip_prefix('{')?;
+    for _ in 0..2 {
+        let (member, after) = ["kind", "apiVersion"].into_iter().find_map(|member| {
+            let after = rest.strip_prefix('"')?.strip_prefix(member)?.strip_prefix("\":\"")?;
+            Some((member, after))
+        })?;
+        let end = after.bytes().position(|byte| matches!(byte, b'"' | b'\\' | ..b' '))?;
+        let (value, after) = after.split_at(end);
+        let after = after.strip_prefix("\",")?;
+        if member == name && !value.is_empty() {
+            return Some(value);
+        }
+        rest = after;
+    }
+    None
 }
 
 /// An object that compares, orders and hashes as its key does. It makes a set of objects a map from keys, without a

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use informant_spec::suggest::nearest;
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{MapAccess, Visitor};
+use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 /// A struct that is written as an object. serde would read it from a list of its values, too.
@@ -59,13 +59,18 @@ pub(crate) fn read<'d, T: Deserialize<'d>>(json: &'d [u8]) -> Result<T, String> 
     let mut reader = serde_json::Deserializer::from_slice(json);
     let Members(read) = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let (member, error) = (error.path().to_string(), error.into_inner());
-        let text = explain(&error);
+        // serde_json calls a number in the place of a name a wrong syntax: `expected value`.
+        let is_of_value = error.is_data() || serde_json::from_slice::<IgnoredAny>(json).is_ok();
+        let text = match error.is_data() == is_of_value {
+            true => explain(&error),
+            false => "invalid type: expected a string".to_owned(),
+        };
         // A member that is unknown is named by the text.
         let member = match text.starts_with("unknown field ") {
             true => member.rsplit_once('.').map_or("", |(parent, _)| parent),
             false => &member,
         };
-        match error.is_data() && !member.is_empty() && !member.contains('?') && member != "." {
+        match is_of_value && !member.is_empty() && !member.contains('?') && member != "." {
             true => format!("{member}: {text}"),
             false => text,
         }

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! The wiring is that of [`Daemon`](super::Daemon). It lacks what has no part in the behavior of a plugin: the servers,
-//! the Lease and the state database. The clock of a paused runtime moves when nothing is left to do, so nothing here may
-//! wait for a socket or for another process: components must be in the cache of compiled components before.
+//! the Lease and the state database. The clock of a paused runtime moves when nothing is left to do, so nothing here
+//! may wait for a socket or for another process: components must be in the cache of compiled components before.
 
 use std::path::PathBuf;
 use std::sync::Arc;

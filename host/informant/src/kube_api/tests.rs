@@ -183,7 +183,13 @@ async fn a_missing_namespace_is_not_an_absent_object() {
         said("v1/namespaces", "absent", KubeAction::Get).await,
         said("v1/unknown", "m", KubeAction::Get).await,
     ];
-    insta::assert_snapshot!(all.join("\n"), @"");
+    insta::assert_snapshot!(all.join("\n"), @"
+    404 invalid: v1/configmaps is namespaced, but the address has no `namespace`
+    404 invalid: v1/configmaps is namespaced, but the address has no `namespace`
+    405 invalid: v1/configmaps is namespaced, but the address has no `namespace`
+    404 not-found: namespaces \"absent\" not found
+    404 not-found: the server could not find the requested resource; if the resource is namespaced, add the namespace to the address
+    ");
 }
 
 /// Runs tasks as another environment does, and reports when one has ended.

@@ -115,6 +115,24 @@ impl Dev {
         .await
     }
 
+    /// Waits for all lines, in any order, each given by its parts. It forgets the lines up to the last of them.
+    async fn lines(&self, all: &[&[&str]]) {
+        until(&format!("{all:?}"), async || {
+            let mut lines = self.lines.lock().unwrap();
+            let find = |parts: &&[&str]| {
+                lines
+                    .iter()
+                    .position(|line| parts.iter().all(|part| line.contains(part)))
+            };
+            let found: Option<Vec<usize>> = all.iter().map(find).collect();
+            match found.and_then(|found| found.into_iter().max()) {
+                Some(last) => Ok(drop(lines.drain(..=last))),
+                None => Err(lines.join("\n")),
+            }
+        })
+        .await;
+    }
+
     /// Ctrl-C.
     async fn interrupt(mut self) -> ExitStatus {
         let process = rustix::process::Pid::from_raw(self.child.id().unwrap().cast_signed()).unwrap();
@@ -181,10 +199,12 @@ async fn a_saved_script_is_swapped_in_an_error_is_not() {
         "objects.yaml",
         &PODS.replace("name: web-0", "name: web-0, labels: { a: b }"),
     );
-    dev.line(&["applied 1 object"]).await;
-    dev.line(&["log     greeter INFO bye default/web-0"]).await;
-    dev.line(&["call    greeter update v1/pods default/web-0 in ", " ms: ok"])
-        .await;
+    dev.lines(&[
+        &["applied 1 object"],
+        &["log     greeter INFO bye default/web-0"],
+        &["call    greeter update v1/pods default/web-0 in ", " ms: ok"],
+    ])
+    .await;
 
     author.save("objects.yaml", "a: [");
     dev.line(&["error", "objects not applied: objects.yaml is neither YAML nor JSON"])

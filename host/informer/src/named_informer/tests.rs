@@ -189,7 +189,11 @@ async fn world_of(namespaces: &[&str]) -> (ApiServer, World) {
 #[tokio::test(start_paused = true)]
 async fn an_unanswered_request_shows_whether_others_are_answered() {
     let hanging = HangingServer::new(&cluster());
-    let world = World::start_with(hanging.client().client().clone(), spec(&["a"]), &InformerMetrics::default());
+    let world = World::start_with(
+        hanging.client().client().clone(),
+        spec(&["a"]),
+        &InformerMetrics::default(),
+    );
     settle().await;
     assert!(!world.informer.is_api_server_away().await);
     hanging.stop();

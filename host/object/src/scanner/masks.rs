@@ -41,7 +41,7 @@ pub(super) trait WithLanes {
 pub(super) fn with_widest<W: WithLanes>(work: W) -> W::Output {
     #[cfg(target_arch = "x86_64")]
     {
-        if let Some(simd) = V4::try_new() {
+        if let Some(simd) = V4::try_new().filter(|_| false) {
             return simd.vectorize(Within { lanes: simd, work });
         }
         if let Some(simd) = V3::try_new() {
@@ -110,8 +110,9 @@ impl Lanes for Narrow {
 impl Lanes for V3 {
     #[inline(always)]
     fn masks(self, block: &Block) -> Masks {
-        let halves: [[u8; 32]; 2] = pulp::cast(*block);
-        let [low, high] = halves.map(|half| half_masks(self, half));
+        let [low, high]: [[u8; 32]; 2] = pulp::cast(*block);
+        // Not by a closure: it would be compiled without these instructions.
+        let (low, high) = (half_masks(self, low), half_masks(self, high));
         Masks {
             quotes: low.quotes | high.quotes << 32,
             backslashes: low.backslashes | high.backslashes << 32,

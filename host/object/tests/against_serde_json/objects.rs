@@ -260,6 +260,14 @@ fn the_first_kind_counts_that_is_not_empty() {
         (r#"{"kind":"Node","metadata":{"name":"a"},"kind":null}"#, "Node"),
         (r#"{"kind":"Node","metadata":{"name":"a"},"kind":"Pod"}"#, "Node"),
         (r#"{"kin\u0064":"N\u006fde","metadata":{"name":"a"}}"#, "Node"),
+        (r#"{"kind":"N\u006fde","metadata":{"name":"a"}}"#, "Node"),
+        (r#"{"apiVersion":"v1","kind":"Node","metadata":{"name":"a"}}"#, "Node"),
+        (
+            r#"{"kind":"","apiVersion":"","kind":"Node","metadata":{"name":"a"}}"#,
+            "Node",
+        ),
+        (r#"{ "kind" : "Node" , "metadata":{"name":"a"}}"#, "Node"),
+        (r#"{"metadata":{"name":"a","kind":"Not"},"kind":"Node"}"#, "Node"),
     ] {
         let object = parsed(text);
         assert_eq!(object.kind(), kind, "{text}");

@@ -76,7 +76,7 @@ impl Artifacts {
     }
 }
 
-/// Why nobody but root and this user should be able to write an artifact: it is run as code.
+/// Why only root and this user should be able to write an artifact: it is run as code.
 #[cfg(unix)]
 fn permission_problem(artifact: &Path) -> Option<String> {
     use std::os::unix::fs::MetadataExt as _;

@@ -64,7 +64,7 @@ impl Text {
     }
 }
 
-/// Runs it until it logs `message`. Returns its lines until then.
+/// Runs it until it logs `message`. Returns its lines until then, without those of its compile.
 async fn lines_until(text: &Text, message: &str) -> String {
     let world = World::new();
     let plugin = world.load(text.spec(&world)).await.unwrap();
@@ -77,7 +77,8 @@ async fn lines_until(text: &Text, message: &str) -> String {
         })
         .await;
     let mut text = String::new();
-    for line in world.log.lines() {
+    let lines = world.log.lines().into_iter();
+    for line in lines.skip_while(|line| line.message.contains("component")) {
         writeln!(text, "{}{}", line.message, line.fields).unwrap();
         if line.message == message {
             break;

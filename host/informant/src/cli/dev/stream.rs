@@ -1,5 +1,5 @@
-//! What plugins do, as lines of the log of `informant dev`. That of `informant run` has no effects, because they contain
-//! documents and paths.
+//! What plugins do, as lines of the log of `informant dev`. That of `informant run` has no effects, because they
+//! contain documents and paths.
 
 use std::fmt::Write as _;
 use std::time::Duration;

@@ -27,7 +27,8 @@ pub(super) fn flow(value: &Value) -> String {
     }
 }
 
-/// Whether readers of YAML 1.1, which test kits of other languages use, take a text for a truth value, a date or a time.
+/// Whether readers of YAML 1.1, which test kits of other languages use, take a text for a truth value, a date or a
+/// time.
 fn is_other_in_yaml_1_1(text: &str) -> bool {
     let is_truth = ["y", "yes", "on", "n", "no", "off"]
         .iter()

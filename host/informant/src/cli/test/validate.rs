@@ -1,4 +1,5 @@
-//! Refuses what can never happen in a scenario: objects that no informer watches, expectations that the manifest rules out.
+//! Refuses what can never happen in a scenario: objects that no informer watches, expectations that the manifest rules
+//! out.
 
 use std::collections::BTreeSet;
 

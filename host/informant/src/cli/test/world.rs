@@ -61,8 +61,8 @@ pub(super) struct World {
 }
 
 impl World {
-    /// Starts everything, and lets the time come when the steps begin. Must run on a runtime of one thread with a paused
-    /// clock.
+    /// Starts everything, and lets the time come when the steps begin. Must run on a runtime of one thread with a
+    /// paused clock.
     ///
     /// # Errors
     /// If an object is refused, or the engine cannot be created.

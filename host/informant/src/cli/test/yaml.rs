@@ -420,7 +420,7 @@ mod tests {
         ] {
             assert!(refused(text).starts_with(expected), "{text}: {}", refused(text));
         }
-        let deep = "[".repeat(200);
+        let deep = "[".repeat(200) + &"]".repeat(200);
         assert!(
             refused(&deep).contains("nested deeper than 100 levels"),
             "{}",

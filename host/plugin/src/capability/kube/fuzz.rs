@@ -216,7 +216,7 @@ const LISTS: &[&str] = &[
 ];
 
 #[test]
-fn each_item_of_a_list_is_an_object_with_its_type() {
+fn each_listed_item_is_an_object_with_its_type() {
     fuzz(corpus!("kube-list"), documents(LISTS), |document| {
         let page = match document::page(document.bytes()) {
             Ok(page) => page,

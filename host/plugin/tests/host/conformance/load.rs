@@ -15,7 +15,7 @@ const SWAPS: u64 = 5;
 /// Events that are written before each swap has ended, at least.
 const EVENTS_MIN: usize = 50;
 
-/// Events that wait for the handler. Above that the test writes no more, so that none are merged.
+/// Events that wait for the handler. Above that the test stops writing, so that none are merged.
 const PENDING_MAX: usize = 200;
 
 #[tokio::test(start_paused = true)]

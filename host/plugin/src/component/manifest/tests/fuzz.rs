@@ -98,7 +98,7 @@ fn wrong_value() -> impl Strategy<Value = (String, Value)> {
 }
 
 #[test]
-fn a_value_of_a_wrong_type_is_named_by_its_member() {
+fn a_value_of_wrong_type_is_named_by_member() {
     let all = roles(&Role::ALL.iter().map(|role| role.name().to_owned()).collect::<Vec<_>>());
     fuzz(corpus!("manifest-member"), wrong_value(), |(pointer, value)| {
         let mut document: Value = serde_json::from_str(FULL).unwrap();
