@@ -22,11 +22,13 @@ impl Image {
     /// The image that `deploy/Containerfile` describes, with the `informant` of this build.
     ///
     /// # Errors
-    /// If it was not built, or the last stage of the file has an instruction in a form that is not understood.
+    /// If it was not built, or the stage `plain` of the file has an instruction in a form that is not understood.
     pub fn informant() -> Result<Self> {
         let path = guests::workspace_folder().join("deploy").join("Containerfile");
         let text = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
-        let (_, stage) = text.rsplit_once("\nFROM ").context("no stages")?;
+        let stages = text.split("\nFROM ");
+        let stage = stages.filter(|stage| stage.lines().next().is_some_and(|from| from.ends_with(" AS plain")));
+        let stage = stage.last().context("no stage `plain`")?;
         let mut image = Self::default();
         for line in stage.lines() {
             let (instruction, rest) = line.split_once(' ').unwrap_or_default();

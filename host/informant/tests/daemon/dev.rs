@@ -126,7 +126,10 @@ impl Dev {
             };
             let found: Option<Vec<usize>> = all.iter().map(find).collect();
             match found.and_then(|found| found.into_iter().max()) {
-                Some(last) => Ok(drop(lines.drain(..=last))),
+                Some(last) => {
+                    lines.drain(..=last);
+                    Ok(())
+                }
                 None => Err(lines.join("\n")),
             }
         })

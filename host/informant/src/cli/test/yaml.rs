@@ -430,12 +430,13 @@ mod tests {
 
     #[test]
     fn nested_aliases_cannot_fill_the_memory() {
-        let mut text = "a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n".to_owned();
+        let mut lines = vec!["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]".to_owned()];
         for level in 1..8 {
             let below = format!("*a{}", level - 1);
             let list = vec![below; 10].join(", ");
-            text += &format!("a{level}: &a{level} [{list}]\n");
+            lines.push(format!("a{level}: &a{level} [{list}]"));
         }
+        let text = lines.join("\n");
         assert!(
             parse(&text)
                 .unwrap_err()
