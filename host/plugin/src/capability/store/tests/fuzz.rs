@@ -24,8 +24,11 @@ struct Asked {
     options: Document,
 }
 
-/// Selectors, and the names of the objects that they match. The label `app` of an object is its name.
-const SELECTORS: [(&str, fn(&str) -> bool); 6] = [
+/// Whether a selector matches the object with this name.
+type Matches = fn(&str) -> bool;
+
+/// The label `app` of an object is its name.
+const SELECTORS: [(&str, Matches); 6] = [
     ("", |_| true),
     ("app=p1", |name| name == "p1"),
     ("app in (p1, p3)", |name| matches!(name, "p1" | "p3")),
