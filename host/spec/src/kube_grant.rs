@@ -127,15 +127,19 @@ impl KubeGrant {
             }
             _ => {}
         }
-        let words = [
-            self.namespaces.as_deref(),
-            self.names.as_deref(),
-            Some(&*self.subresources),
+        let fields = [
+            ("namespaces", self.namespaces.as_deref()),
+            ("names", self.names.as_deref()),
+            ("subresources", Some(&*self.subresources)),
         ];
-        match words.into_iter().flatten().flatten().find(|word| !is_segment(word)) {
-            Some(word) => Err(format!("{word:?} is not a valid name; there are no wildcards")),
-            None => Ok(()),
+        for (field, words) in fields {
+            if let Some(word) = words.unwrap_or_default().iter().find(|word| !is_segment(word)) {
+                return Err(format!(
+                    "`{field}` has {word:?}, which is not a valid name; there are no wildcards"
+                ));
+            }
         }
+        Ok(())
     }
 
     pub fn allows(&self, call: &ResourceAttributes<'_>) -> bool {

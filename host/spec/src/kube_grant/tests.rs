@@ -94,8 +94,8 @@ fn invalid_grants_are_rejected_with_a_reason() {
     `names` cannot limit `list`, which returns all objects; grant `list` in a separate entry, or use `get`
     `names` is empty; list at least one, or remove it to allow all
     `namespaces` is empty; list at least one, or remove it to allow all
-    "*" is not a valid name; there are no wildcards
-    "../secrets/a" is not a valid name; there are no wildcards
+    `namespaces` has "*", which is not a valid name; there are no wildcards
+    `names` has "../secrets/a", which is not a valid name; there are no wildcards
     "#);
 }
 
