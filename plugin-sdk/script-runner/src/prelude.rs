@@ -8,7 +8,7 @@ use crate::native;
 
 /// The modules, each after those that it imports. Scripts import only the last one ([`Imports`]).
 const MODULES: [(&str, &str); 10] = [
-    ("informant:dates", include_str!("../../javascript/prelude/dates.js")),
+    ("informant:globals", include_str!("../../javascript/prelude/globals.js")),
     ("informant:errors", include_str!("../../javascript/prelude/errors.js")),
     ("informant:log", include_str!("../../javascript/prelude/log.js")),
     ("informant:store", include_str!("../../javascript/prelude/store.js")),
@@ -92,8 +92,8 @@ impl Prelude {
         ctx.globals().set(NATIVE, native::api(ctx, context)?)?;
         let modules = MODULES.map(|(name, text)| evaluated(ctx, name, text));
         ctx.globals().remove(NATIVE)?;
-        let [dates, errors, _, store, _, _, _, http, exports, informant] = modules;
-        dates?;
+        let [globals, errors, _, store, _, _, _, http, exports, informant] = modules;
+        globals?;
         let (errors, store, http, exports) = (errors?, store?, http?, exports?);
         Ok(Prelude {
             names: informant?.namespace()?.keys::<String>().collect::<Result<_>>()?,

@@ -210,6 +210,38 @@ async fn objects_nested_too_deeply_for_a_script_are_dead_letters() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn texts_nested_too_deeply_for_a_script_cost_no_instance() {
+    if !can_run() {
+        return;
+    }
+    let world = World::for_scripts();
+    let text = r#"
+        import { log } from "informant";
+        const nested = (levels) => "[".repeat(levels) + "]".repeat(levels);
+        export function onAdd() {
+          for (const levels of [900, 1000, 1001, 3000, 1000000]) {
+            for (const reviver of [undefined, (name, value) => value]) {
+              try {
+                log.info(`${levels}: ${Array.isArray(JSON.parse(nested(levels), reviver))}`);
+              } catch (error) {
+                log.info(`${levels}: ${error}`);
+              }
+            }
+          }
+        }"#;
+    let plugin = run(&world, text, |_| {}).await;
+    let mut pods = attached(&world, &plugin).await;
+    pods.apply_with("a", "");
+    world.until("its lines", || hello_log(&world).len() == 10).await;
+    let refused = |levels| format!("INFO {levels}: Error: the document has more than 1000 levels");
+    let one = ["INFO 900: true".to_owned(), "INFO 1000: true".to_owned()].into_iter();
+    let lines = one.chain([1_001, 3_000, 1_000_000].map(refused));
+    let lines: Vec<String> = lines.flat_map(|line| [line.clone(), line]).collect();
+    assert_eq!(hello_log(&world), lines);
+    assert_eq!(plugin.status().restarts, 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_script_that_returns_no_valid_delay_fails() {
     if !can_run() {
         return;

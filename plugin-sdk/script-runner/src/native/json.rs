@@ -10,19 +10,22 @@ const LEVELS_MAX: usize = 1_000;
 /// The code of the error for a document with more levels. It follows from the object, so it is permanent.
 const TOO_DEEP: &str = "too-deep";
 
-/// The value of a JSON document.
+/// The value of the JSON document of an object.
 pub(crate) fn parse<'js>(ctx: &Ctx<'js>, document: Vec<u8>) -> Result<Value<'js>> {
+    parse_or(ctx, document, "; name the fields that you need in manifest.events")
+}
+
+/// The value of any JSON document, for the prelude.
+pub(super) fn parse_text<'js>(ctx: Ctx<'js>, document: String) -> Result<Value<'js>> {
+    parse_or(&ctx, document.into_bytes(), "")
+}
+
+fn parse_or<'js>(ctx: &Ctx<'js>, document: Vec<u8>, remedy: &str) -> Result<Value<'js>> {
     if is_deeper(&document, LEVELS_MAX) {
-        let message =
-            format!("the document has more than {LEVELS_MAX} levels; name the fields that you need in manifest.events");
+        let message = format!("the document has more than {LEVELS_MAX} levels{remedy}");
         return Err(throw(ctx, TOO_DEEP, &message, |_| Ok(())));
     }
     ctx.json_parse(document)
-}
-
-/// As [`parse`], for the prelude.
-pub(super) fn parse_text<'js>(ctx: Ctx<'js>, document: String) -> Result<Value<'js>> {
-    parse(&ctx, document.into_bytes())
 }
 
 /// Whether the document has more than `levels` levels.

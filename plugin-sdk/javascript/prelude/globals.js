@@ -14,3 +14,18 @@ for (const name of ["toLocaleString", "toLocaleDateString", "toLocaleTimeString"
   };
   Object.defineProperty(Date.prototype, name, { value: checked, configurable: true, writable: true });
 }
+
+// The engine parses by recursion, and a text that is nested on purpose would overflow its stack: that costs the instance.
+const native = globalThis.native;
+const UNCHECKED_LENGTH_MAX = 2000;
+const unchecked = JSON.parse;
+
+const { parse } = {
+  parse(text, reviver) {
+    text = String(text);
+    if (text.length <= UNCHECKED_LENGTH_MAX) return unchecked(text, reviver);
+    const value = native.parse(text);
+    return reviver === undefined ? value : unchecked(text, reviver);
+  },
+};
+Object.defineProperty(JSON, "parse", { value: parse, configurable: true, writable: true });
