@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use informant_cache::seeded_bug::{SeededBug, seeded_bug};
-use informant_cache::{ListSource, ListVerdict};
+use informant_cache::{ListSource, ListVerdict, Snapshot};
 use informant_object::ResourceVersion;
 use informant_object::frames::{ListHead, ListSplitter};
 use tokio::sync::oneshot;
@@ -145,7 +145,8 @@ impl Reflector {
 
     /// All pages; an error names the page (from 0) on which it happened.
     async fn list_pages(&self, plan: &ListPlan) -> Result<FetchedList, (usize, ApiError)> {
-        let mut staging = self.staging(plan);
+        let known = self.parts.source.snapshot();
+        let mut staging = self.staging(plan, &known);
         let mut limits = ListLimits::new(&self.parts.options, self.parts.cache.budget.max_bytes().is_some());
         let mut continuation = String::new();
         loop {
@@ -173,10 +174,10 @@ impl Reflector {
         }
     }
 
-    /// Staging for a list. If it is to be consistent, the same uid and version may be another state: the cluster was
+    /// Staging for a list, where the store has `known`. If the list is to be consistent, the same uid and version may be another state: the cluster was
     /// rolled back, or this reflector is on probation and stores objects in another shape.
-    pub(super) fn staging(&self, plan: &ListPlan) -> Staging<'_> {
-        let staging = Staging::new(&self.parts, self.parts.source.snapshot());
+    pub(super) fn staging<'a>(&'a self, plan: &ListPlan, known: &'a Snapshot) -> Staging<'a> {
+        let staging = Staging::new(&self.parts, known);
         if plan.version.is_none() {
             staging.comparing_content()
         } else {

@@ -10,7 +10,7 @@ use informant_cache::{Snapshot, stored_bytes};
 use informant_object::frames::{
     ListError, ListObject, ListSplitter, RecoveredHead, TooLong, WatchEventType, WatchLine,
 };
-use informant_object::{Key, Object, ObjectError, ObjectHead, Shape, head};
+use informant_object::{Key, KeyRef, Object, ObjectError, ObjectHead, Shape, head};
 
 use super::ReflectorParts;
 use super::staged_heads::{StagedHeads, is_new};
@@ -27,8 +27,7 @@ pub(super) struct Staging<'a> {
     name: &'a SourceName,
     shape: &'a Shape,
     status: &'a StatusTracker,
-    /// The store's content; empty before the first list.
-    known: Snapshot,
+    known: KnownObjects<'a>,
     /// An item with the uid and version of a stored object may differ from it.
     compares_content: bool,
     objects: Vec<Object>,
@@ -43,6 +42,35 @@ pub(super) struct Staging<'a> {
     heads: StagedHeads,
 }
 
+/// The store's content; empty before the first list.
+struct KnownObjects<'a> {
+    all: &'a Snapshot,
+    /// Those after the object that was found last.
+    ahead: Box<dyn Iterator<Item = &'a Object> + Send + 'a>,
+    next: Option<&'a Object>,
+}
+
+impl<'a> KnownObjects<'a> {
+    fn new(all: &'a Snapshot) -> Self {
+        let mut ahead = Box::new(all.iter());
+        let next = ahead.next();
+        Self { all, ahead, next }
+    }
+
+    /// The object with this key. Lists have nearly the order of the store: it is probably the next one, and a search
+    /// would take most of the time of a relist.
+    fn find(&mut self, key: KeyRef<'_>) -> Option<&'a Object> {
+        if let Some(next) = self.next.filter(|next| next.key() == key) {
+            self.next = self.ahead.next();
+            return Some(next);
+        }
+        let found = self.all.get(key)?;
+        self.ahead = Box::new(self.all.after(Some(found.key())));
+        self.next = self.ahead.next();
+        Some(found)
+    }
+}
+
 /// A complete staged list.
 pub(super) struct Staged {
     pub(super) objects: Vec<Object>,
@@ -53,14 +81,14 @@ pub(super) struct Staged {
 }
 
 impl<'a> Staging<'a> {
-    pub(super) fn new(parts: &'a ReflectorParts, known: Snapshot) -> Self {
+    pub(super) fn new(parts: &'a ReflectorParts, known: &'a Snapshot) -> Self {
         let objects = Vec::with_capacity(known.len());
-        let heads = StagedHeads::new(Arc::clone(&parts.cache), &known, parts.request.metadata_only);
+        let heads = StagedHeads::new(Arc::clone(&parts.cache), known, parts.request.metadata_only);
         Self {
             name: &parts.name,
             shape: &parts.shape,
             status: &parts.status,
-            known,
+            known: KnownObjects::new(known),
             compares_content: false,
             objects,
             positions: None,
@@ -76,8 +104,8 @@ impl<'a> Staging<'a> {
     /// # Errors
     /// As [`ListSplitter::next_object`].
     pub(super) fn stage_next(&mut self, splitter: &mut ListSplitter) -> Result<bool, ListError> {
-        let mut same = None;
-        let item = splitter.next_object(self.shape, |head| {
+        let (shape, mut same) = (self.shape, None);
+        let item = splitter.next_object(shape, |head| {
             same = self.unchanged(head);
             same.is_none()
         })?;
@@ -117,7 +145,7 @@ impl<'a> Staging<'a> {
     }
 
     fn stage_json(&mut self, json: &[u8], parse: impl FnOnce() -> Result<Object, ObjectError>) {
-        if !self.known.is_empty()
+        if !self.known.all.is_empty()
             && !self.compares_content
             && let Ok(head) = head(json)
             && let Some(known) = self.unchanged(&head)
@@ -133,7 +161,7 @@ impl<'a> Staging<'a> {
 
     fn stage(&mut self, object: Object) {
         if has_expected_type(&object, self.shape) {
-            if let Some(known) = self.known.get(object.key()).filter(|known| is_same(known, &object)) {
+            if let Some(known) = self.known.find(object.key()).filter(|known| is_same(known, &object)) {
                 self.put(known.clone());
                 return;
             }
@@ -156,7 +184,7 @@ impl<'a> Staging<'a> {
         let memory = &mut self.memory;
         let new_bytes = &mut self.new_bytes;
         self.heads
-            .shed_some(&mut self.objects, &self.known, objects_max, |whole, head| {
+            .shed_some(&mut self.objects, self.known.all, objects_max, |whole, head| {
                 memory.remove(stored_bytes(whole));
                 memory.add(stored_bytes(head));
                 *new_bytes = (*new_bytes + head.size_bytes()).saturating_sub(whole.size_bytes());
@@ -220,11 +248,11 @@ impl<'a> Staging<'a> {
     }
 
     /// The store's own object, if `head` has its uid and version.
-    fn unchanged(&self, head: &ObjectHead<'_>) -> Option<Object> {
+    fn unchanged(&mut self, head: &ObjectHead<'_>) -> Option<Object> {
         if self.compares_content {
             return None;
         }
-        let known = self.known.get(head.key())?;
+        let known = self.known.find(head.key())?;
         let is_same_version = known.version() == head.version() || seeded_bug(SeededBug::RelistComparesUidOnly);
         let same = !head.version.is_empty() && is_same_version && known.uid() == head.uid;
         same.then(|| known.clone())
@@ -233,7 +261,7 @@ impl<'a> Staging<'a> {
     /// Stages the stored state of an item that cannot be kept, and marks its key as outdated: an item that cannot be
     /// read is no reason to report its object as deleted. Another uid is: the stored object is gone.
     fn keep(&mut self, head: RecoveredHead) {
-        let known = self.known.get(head.key.as_ref());
+        let known = self.known.find(head.key.as_ref());
         if let Some(known) = known.filter(|known| head.can_be(known.key(), known.uid())).cloned() {
             self.put(known);
         }
@@ -289,7 +317,7 @@ impl<'a> Staging<'a> {
 
     /// An object is no longer staged: its bytes are given back, unless the store has it.
     fn forget(&mut self, object: &Object) {
-        if is_new(object, &self.known) {
+        if is_new(object, self.known.all) {
             self.memory.remove(stored_bytes(object));
             self.new_bytes = self.new_bytes.saturating_sub(object.size_bytes());
             self.heads.forget(object);

@@ -170,7 +170,8 @@ impl Reflector {
 
     /// Stages all events up to the end mark. Later events in the same frame wait in `open`.
     async fn read_initial_events(&self, plan: &ListPlan, open: &mut OpenWatch) -> Result<FetchedList, StreamFailure> {
-        let mut staging = self.staging(plan);
+        let known = self.parts.source.snapshot();
+        let mut staging = self.staging(plan, &known);
         let mut limits = ListLimits::new(&self.parts.options, self.parts.cache.budget.max_bytes().is_some());
         let mut since_yield = 0;
         loop {
