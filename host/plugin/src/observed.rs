@@ -136,6 +136,26 @@ impl CallResult {
     }
 }
 
+/// The reason with this name in the contract.
+pub(crate) fn reason_named(name: &str) -> Option<Reason> {
+    const ALL: [Reason; 13] = [
+        Reason::Initial,
+        Reason::Watch,
+        Reason::Relist,
+        Reason::Resync,
+        Reason::Replay,
+        Reason::Requeue,
+        Reason::Reconfigured,
+        Reason::Restored,
+        Reason::RequeueAfter,
+        Reason::Trigger,
+        Reason::Related,
+        Reason::Takeover,
+        Reason::Other,
+    ];
+    ALL.into_iter().find(|reason| name_of(*reason) == name)
+}
+
 /// The name of a reason in the contract.
 const fn name_of(reason: Reason) -> &'static str {
     match reason {
