@@ -18,6 +18,7 @@ mod keys;
 mod matching;
 mod prepare;
 mod recorder;
+mod replies;
 mod run;
 mod scenario;
 mod series;
@@ -38,8 +39,9 @@ use informant_config::Problems;
 use self::junit::Case;
 use self::prepare::{Builder, Prepared, Target, shown};
 use self::run::Outcome;
-use self::scenario::{SUFFIX, Scenario};
+use self::scenario::Scenario;
 use super::{Exit, count, output};
+use crate::recorded::SCENARIO_SUFFIX as SUFFIX;
 
 /// The folder of a plugin that may have its scenarios.
 const FOLDER: &str = "scenarios";
