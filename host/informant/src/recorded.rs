@@ -35,19 +35,18 @@ pub(crate) fn call(call: &ScenarioCall, resource: &str) -> Map<String, Value> {
         set("reason", about.reason.into());
         set("attempt", about.attempt.into());
     }
-    let (result, error, after) = match &call.result {
-        CallResult::Ok { requeue_after } => ("ok", None, *requeue_after),
-        CallResult::Retry { message, after } => ("retry", Some(message), *after),
-        CallResult::Permanent(message) => ("permanent", Some(message), None),
-        CallResult::Trap(message) => ("trap", Some(message), None),
+    set("result", call.result.as_str().into());
+    let (error, after) = match &call.result {
+        CallResult::Ok { requeue_after } => (None, *requeue_after),
+        CallResult::Retry { message, after } => (Some(message), *after),
+        CallResult::Permanent(message) | CallResult::Trap(message) => (Some(message), None),
     };
-    set("result", result.into());
-    error
-        .into_iter()
-        .for_each(|error| set("error", error.as_str().into()));
-    after
-        .into_iter()
-        .for_each(|after| set("requeueAfter", show_duration(after).into()));
+    if let Some(error) = error {
+        set("error", error.as_str().into());
+    }
+    if let Some(after) = after {
+        set("requeueAfter", show_duration(after).into());
+    }
     entry
 }
 

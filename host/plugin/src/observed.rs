@@ -112,6 +112,16 @@ impl ObservedSubject {
 }
 
 impl CallResult {
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            CallResult::Ok { .. } => "ok",
+            CallResult::Retry { .. } => "retry",
+            CallResult::Permanent(_) => "permanent",
+            CallResult::Trap(_) => "trap",
+        }
+    }
+
     /// What became of a call whose success asks for another one as `requeue` says.
     pub(crate) fn of<T>(
         called: &Result<Result<T, Failure>, Box<TrapReport>>,

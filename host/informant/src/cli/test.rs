@@ -34,7 +34,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use informant_config::Problems;
+use informant_config::{Problems, SourceFile};
 
 use self::junit::Case;
 use self::prepare::{Builder, Prepared, Target, shown};
@@ -101,6 +101,20 @@ pub(super) fn run(args: &TestArgs) -> Result<Exit> {
         (_, true) => Exit::Config,
         (_, false) => Exit::Failed,
     })
+}
+
+/// Checks that a text is a scenario.
+///
+/// # Errors
+/// All problems, with their positions.
+pub(super) fn check(file: &Path, text: &str) -> Result<(), Problems> {
+    Scenario::parse(SourceFile::new(file, text)).map(drop)
+}
+
+/// The only document of a file.
+#[cfg(test)]
+pub(super) fn parsed(file: &SourceFile) -> serde_json::Value {
+    yaml::documents(file).unwrap()[0].to_json()
 }
 
 /// The scenario files, and the plugin that they are for.
