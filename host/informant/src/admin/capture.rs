@@ -107,7 +107,8 @@ fn check_is_called(plugin: &Plugin) -> Result<(), AdminError> {
             true => "paused",
             false => "quarantined",
         };
-        let message = format!("plugin {name} is {state}, so it is not called: `informant plugin resume {name}` ends that");
+        let message =
+            format!("plugin {name} is {state}, so it is not called: `informant plugin resume {name}` ends that");
         return Err(AdminError::new(Code::NotReady, message));
     }
     Ok(())
@@ -129,9 +130,7 @@ fn target(state: &AdminState, plugin: &Plugin, request: &CaptureRequest) -> Resu
         let snapshot = source.snapshot();
         let object = snapshot.get(key.as_ref());
         object.is_some_and(|object| handles(plugin, source.info(), object))
-            || letters
-                .iter()
-                .any(|letter| letter.source == *id && letter.key == *key)
+            || letters.iter().any(|letter| letter.source == *id && letter.key == *key)
     };
     let found: Vec<_> = sources.iter().zip(objects).filter(is_there).collect();
     match &found[..] {
@@ -168,10 +167,14 @@ fn refuse_secret(source: &Source, key: &Key) -> Result<(), AdminError> {
 /// Calls the handler, and waits for the end of its event.
 async fn call(state: &AdminState, plugin: &Plugin, source: SourceId, key: Key) -> Result<Captured, AdminError> {
     let name = plugin.name();
-    let mut capture = plugin.capture(source, key.clone()).map_err(|error| refused(name, error))?;
+    let mut capture = plugin
+        .capture(source, key.clone())
+        .map_err(|error| refused(name, error))?;
     let (listener, now) = (plugin.listener(), state.environment.now());
     let letters = listener.ledger().dead_letters();
-    let is_dead = letters.iter().any(|letter| letter.source == source && letter.key == key);
+    let is_dead = letters
+        .iter()
+        .any(|letter| letter.source == source && letter.key == key);
     // Only a requeue brings a delete back.
     let requeued = is_dead.then(|| listener.control().requeue(source, key.as_ref(), now));
     if !matches!(requeued, Some(RequeueResult::Queued | RequeueResult::Waiting)) {
@@ -194,7 +197,10 @@ async fn call(state: &AdminState, plugin: &Plugin, source: SourceId, key: Key) -
 fn refused(plugin: &str, error: CaptureError) -> AdminError {
     let (code, help) = match error {
         CaptureError::Busy => (Code::Busy, "try again when it has ended"),
-        CaptureError::TooLarge => (Code::Invalid, "capture an object for which it reads less, or write the scenario by hand"),
+        CaptureError::TooLarge => (
+            Code::Invalid,
+            "capture an object for which it reads less, or write the scenario by hand",
+        ),
         CaptureError::Stopped => (Code::NotReady, "try again when it runs"),
     };
     AdminError::new(code, format!("plugin {plugin}: {error}; {help}"))
@@ -204,7 +210,9 @@ fn refused(plugin: &str, error: CaptureError) -> AdminError {
 fn began(state: &AdminState, captured: &Captured) -> Timestamp {
     let ago = state.environment.now() - captured.began;
     let now = Timestamp::now();
-    let began = SignedDuration::try_from(ago).ok().and_then(|ago| now.checked_sub(ago).ok());
+    let began = SignedDuration::try_from(ago)
+        .ok()
+        .and_then(|ago| now.checked_sub(ago).ok());
     let rounded = began.and_then(|began| began.round(TimestampRound::new().smallest(Unit::Millisecond)).ok());
     rounded.unwrap_or(now)
 }

@@ -51,7 +51,10 @@ pub(super) fn run(args: &CaptureArgs) -> Result<Exit> {
     args.admin.with_client(async |client| {
         let captured: CapturedView = client.post(&path(&args.name, "capture"), &request).await?;
         let text = text_of(&args.name, &captured)?;
-        let checked = args.out.clone().unwrap_or_else(|| format!("capture{SCENARIO_SUFFIX}").into());
+        let checked = args
+            .out
+            .clone()
+            .unwrap_or_else(|| format!("capture{SCENARIO_SUFFIX}").into());
         test::check(&checked, &text).context("the capture is no scenario that can be read")?;
         match &args.out {
             None => output::to_stdout(|out| out.write_all(text.as_bytes()))?,
@@ -76,7 +79,11 @@ fn check_name(out: &Path) -> Result<()> {
         "--out {0}: the name of a scenario ends in {SCENARIO_SUFFIX}; write --out {0}{SCENARIO_SUFFIX}",
         out.display()
     );
-    ensure!(!out.exists(), "{} exists: remove it, or name another file", out.display());
+    ensure!(
+        !out.exists(),
+        "{} exists: remove it, or name another file",
+        out.display()
+    );
     Ok(())
 }
 
@@ -99,7 +106,9 @@ fn text_of(plugin: &str, captured: &CapturedView) -> Result<String> {
         false => what.join("; "),
     };
     let head = [
-        format!("A call of plugin {plugin}, written by `informant plugin capture`. Run it with `informant plugin test`."),
+        format!(
+            "A call of plugin {plugin}, written by `informant plugin capture`. Run it with `informant plugin test`."
+        ),
         format!("Component or script: sha256 {digest}, called by {contract}"),
         "Read this file before you share it. Only what looks like a credential by its name was redacted:".to_owned(),
         format!("  {}", listed(redacted)),
@@ -109,8 +118,12 @@ fn text_of(plugin: &str, captured: &CapturedView) -> Result<String> {
     for line in head {
         writeln!(text, "# {}", crate::escape::line(&line))?;
     }
-    let members = MEMBERS.iter().filter_map(|name| Some((*name, captured.scenario.get(*name)?)));
-    members.map(|(name, value)| member(&mut text, name, value)).collect::<io::Result<()>>()?;
+    let members = MEMBERS
+        .iter()
+        .filter_map(|name| Some((*name, captured.scenario.get(*name)?)));
+    members
+        .map(|(name, value)| member(&mut text, name, value))
+        .collect::<io::Result<()>>()?;
     String::from_utf8(text).context("the capture is not UTF-8")
 }
 

@@ -32,7 +32,16 @@ const CREDENTIALS: [&str; 13] = [
 const CREDENTIAL_NAMES: [&str; 5] = ["auth", "jwt", "pass", "psk", "pwd"];
 
 /// A name that ends so says where a credential is, or what kind it has: `secretName`, `tokenPath`.
-const PLACES: [&str; 8] = ["expirationseconds", "file", "name", "namespace", "path", "ref", "type", "url"];
+const PLACES: [&str; 8] = [
+    "expirationseconds",
+    "file",
+    "name",
+    "namespace",
+    "path",
+    "ref",
+    "type",
+    "url",
+];
 
 /// What kubectl keeps of the document that was applied, which may have been a Secret's.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -143,7 +152,9 @@ impl Redactor {
             };
             self.found.insert(format!("{name} of Secrets"));
             match of {
-                Use::Data => values.values_mut().for_each(|value| *value = placeholder.clone().into()),
+                Use::Data => values
+                    .values_mut()
+                    .for_each(|value| *value = placeholder.clone().into()),
                 Use::Pattern => drop(members.remove(name)),
             }
         }

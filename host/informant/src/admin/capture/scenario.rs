@@ -125,7 +125,10 @@ impl<'c> Builder<'c> {
         let own = own.map(|object| (self.about.clone(), object));
         for (info, object) in read.chain(own) {
             if info.cluster != self.about.cluster {
-                let left_out = format!("objects of the cluster {} are left out: a scenario has one cluster", info.cluster);
+                let left_out = format!(
+                    "objects of the cluster {} are left out: a scenario has one cluster",
+                    info.cluster
+                );
                 self.inexact.insert(left_out);
             } else if seen.insert((info.resource.clone(), object.key().to_key())) {
                 objects.push(self.object(&info, object));
@@ -221,8 +224,13 @@ impl<'c> Builder<'c> {
                 self.kinds.entry(resource.clone()).or_insert(of_kind);
             }
         }
-        let missing = self.kinds.iter().filter(|(resource, _)| built_in.kind_at(resource).is_none());
-        missing.filter_map(|(resource, kind)| definition(resource, kind)).collect()
+        let missing = self
+            .kinds
+            .iter()
+            .filter(|(resource, _)| built_in.kind_at(resource).is_none());
+        missing
+            .filter_map(|(resource, kind)| definition(resource, kind))
+            .collect()
     }
 
     /// The values that keys had before the call.
@@ -250,7 +258,8 @@ impl<'c> Builder<'c> {
     /// Notes that what is not text is not replayed as it was.
     fn check_text(&mut self, bytes: &[u8], what: impl FnOnce() -> String) {
         if std::str::from_utf8(bytes).is_err() {
-            self.inexact.insert(format!("{} is not UTF-8: its other bytes are lost", what()));
+            self.inexact
+                .insert(format!("{} is not UTF-8: its other bytes are lost", what()));
         }
     }
 
@@ -275,7 +284,8 @@ impl<'c> Builder<'c> {
                     let (error, is_exact) = error_of(code);
                     entry["error"] = error.into();
                     if !is_exact {
-                        self.inexact.insert(format!("the HTTP error {code} is replayed as {error}"));
+                        self.inexact
+                            .insert(format!("the HTTP error {code} is replayed as {error}"));
                     }
                 }
             }

@@ -46,7 +46,10 @@ impl Sections {
         let read = read.map_err(|_| not_ready("Informant is stopping".to_owned()))?;
         let file = read.map_err(|error| not_ready(format!("{shown} {error}: repair it first")))?;
         let name = &entry.name;
-        match Config::parse(&file).ok().and_then(|config| config.plugins.get(name).cloned()) {
+        match Config::parse(&file)
+            .ok()
+            .and_then(|config| config.plugins.get(name).cloned())
+        {
             Some(section) if runs(&section.spec, &entry.section().spec) => Ok(Sections::of(&file, name, &section.spec)),
             _ => Err(not_ready(format!(
                 "the section [plugin.{name}] of {shown} is not the one that runs: `informant status` says why"
@@ -65,7 +68,9 @@ impl Sections {
         for key in ["component", "script"] {
             // Whoever runs the scenario has the file somewhere else.
             if let Some(Value::String(path)) = of_plugin.get_mut(key) {
-                let name = Path::new(&*path).file_name().map(|name| name.to_string_lossy().into_owned());
+                let name = Path::new(&*path)
+                    .file_name()
+                    .map(|name| name.to_string_lossy().into_owned());
                 *path = name.unwrap_or_default();
             }
         }

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
 use http::Response;
+use http::header::CONTENT_TYPE;
 use http_body_util::{BodyExt, Full};
 use informant_plugin_host::{HttpBody, HttpCall, HttpClient, HttpError, HttpErrorCode, HttpFuture};
 use serde_json::{Map, Value};

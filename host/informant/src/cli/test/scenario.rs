@@ -19,7 +19,9 @@ use super::yaml::{Node, Reader, Yaml, documents};
 use crate::config_file;
 use crate::recorded::SCENARIO_SUFFIX as SUFFIX;
 
-const MEMBERS: [&str; 9] = ["config", "http", "kv", "name", "objects", "path", "plugin", "steps", "time"];
+const MEMBERS: [&str; 9] = [
+    "config", "http", "kv", "name", "objects", "path", "plugin", "steps", "time",
+];
 
 /// When the steps begin, unless `time` says so: 2026-01-01T00:00:00Z.
 const STEPS_BEGIN_UNIX_SECONDS: i64 = 1_767_225_600;
@@ -187,7 +189,10 @@ impl Parts {
 
 fn read_time(reader: &mut Reader<'_>, node: &Node) -> Option<Timestamp> {
     let text = reader.text(node, "time")?;
-    let time = text.parse::<Timestamp>().ok().filter(|time| time.as_second() >= TIME_MIN_UNIX_SECONDS);
+    let time = text
+        .parse::<Timestamp>()
+        .ok()
+        .filter(|time| time.as_second() >= TIME_MIN_UNIX_SECONDS);
     if time.is_none() {
         let help = "write it as in 2026-01-01T00:00:00Z, not before 1970-01-02";
         reader.refuse(node, format!("`time`: \"{text}\" is not a time"), help);

@@ -40,10 +40,7 @@ fn variables_with_the_name_of_a_credential_are_redacted() {
 #[test]
 fn redacted_members_are_left_out_of_patterns() {
     let value = json!({ "token": "t", "a": 1, "list": [{ "password": "p", "b": 2 }] });
-    assert_eq!(
-        redacted(value, Use::Pattern).0,
-        json!({ "a": 1, "list": [{ "b": 2 }] })
-    );
+    assert_eq!(redacted(value, Use::Pattern).0, json!({ "a": 1, "list": [{ "b": 2 }] }));
 }
 
 #[test]
@@ -91,6 +88,12 @@ fn credentials_in_texts_are_cut_out() {
         "2 * 3 = 6",
         "ünïcode://ä:ö@ü",
     ];
-    let shown = texts.map(|text| format!("{}\n{}", redactor.text(text).unwrap_or_default(), redactor.pattern(text)));
+    let shown = texts.map(|text| {
+        format!(
+            "{}\n{}",
+            redactor.text(text).unwrap_or_default(),
+            redactor.pattern(text)
+        )
+    });
     insta::assert_snapshot!(shown.join("\n\n"), @"");
 }

@@ -9,7 +9,15 @@ use super::objects::{self, Object, Reference};
 use super::steps::{read_duration, read_number};
 use crate::cli::test::yaml::{Members, Node, Reader, Yaml};
 
-const MEMBERS: [&str; 7] = ["attempt", "call", "finalStateUnknown", "kube", "object", "old", "reason"];
+const MEMBERS: [&str; 7] = [
+    "attempt",
+    "call",
+    "finalStateUnknown",
+    "kube",
+    "object",
+    "old",
+    "reason",
+];
 
 const CALLS: [&str; 3] = ["on-add", "on-delete", "on-update"];
 
@@ -117,7 +125,11 @@ fn read_reply(reader: &mut Reader<'_>, node: &Node) -> Option<Reply> {
         (None, Some(error)) => Err(read_error(reader, error)?),
         _ => {
             let help = "write what the API server answered: either `reply` or `error`";
-            reader.refuse(node, "an entry of `kube` has not exactly one of `reply` and `error`", help);
+            reader.refuse(
+                node,
+                "an entry of `kube` has not exactly one of `reply` and `error`",
+                help,
+            );
             return None;
         }
     };

@@ -11,7 +11,9 @@ use super::objects::{self, Object, Reference};
 use super::replay::{self, Replay};
 use crate::cli::test::yaml::{Members, Node, Reader, Yaml};
 
-const ACTIONS: [&str; 9] = ["apply", "delete", "http", "patch", "replay", "requeue", "swap", "trigger", "wait"];
+const ACTIONS: [&str; 9] = [
+    "apply", "delete", "http", "patch", "replay", "requeue", "swap", "trigger", "wait",
+];
 
 const ANSWER_MEMBERS: [&str; 8] = ["after", "body", "error", "headers", "method", "status", "times", "url"];
 
