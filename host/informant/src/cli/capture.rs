@@ -74,10 +74,12 @@ pub(super) fn run(args: &CaptureArgs) -> Result<Exit> {
 /// If the file would not be found by `plugin test`, or exists.
 fn check_name(out: &Path) -> Result<()> {
     let name = out.file_name().unwrap_or_default().to_string_lossy();
+    let better = format!("{}{SCENARIO_SUFFIX}", name.trim_end_matches(".yaml"));
     ensure!(
         name.ends_with(SCENARIO_SUFFIX),
-        "--out {0}: the name of a scenario ends in {SCENARIO_SUFFIX}; write --out {0}{SCENARIO_SUFFIX}",
-        out.display()
+        "--out {}: the name of a scenario ends in {SCENARIO_SUFFIX}, as {} does",
+        out.display(),
+        out.with_file_name(better).display()
     );
     ensure!(
         !out.exists(),

@@ -465,6 +465,13 @@ fn help_of_plugin_requeue() {
 }
 
 #[test]
+fn help_of_plugin_capture() {
+    let help = help(&["plugin", "capture"]);
+    // The connection is that of `plugin trigger`.
+    insta::assert_snapshot!(help.split("Connection:").next().unwrap(), @"");
+}
+
+#[test]
 fn help_of_plugin_trigger() {
     insta::assert_snapshot!(help(&["plugin", "trigger"]), @r"
     Call a plugin's handler for live objects, although nothing changed

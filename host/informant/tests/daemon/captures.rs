@@ -160,7 +160,11 @@ async fn a_dead_letter_becomes_a_test() {
     let address = program.address().to_string();
     both_called(&world, &address).await;
     let file = "bad.scenario.yaml";
-    insta::assert_snapshot!(capture(&world, &address, "default/bad", file).await, @"");
+    insta::assert_snapshot!(capture(&world, &address, "default/bad", file).await, @"
+    exit 0
+    --
+    wrote bad.scenario.yaml: read it before you share it, then run `informant plugin test bad.scenario.yaml`
+    ");
     let scenario = std::fs::read_to_string(world.path(file)).unwrap();
     for secret in ["hunter2", "aHVudGVyMg", "cookie-"] {
         assert!(!scenario.contains(secret), "{secret}: {scenario}");
@@ -265,5 +269,30 @@ async fn captures_that_cannot_be_made_say_what_to_do() {
         &address,
     ];
     answers += &format!("paused: {}", transcript(&world, &paused).await);
-    insta::assert_snapshot!(answers, @"");
+    insta::assert_snapshot!(answers, @r#"
+    recoder --key default/web-0: exit 1
+    --
+    error: no plugin named "recoder"; did you mean `recorder`?
+    recorder --key default/web-1: exit 1
+    --
+    error: plugin recorder handles no object default/web-1 and has no dead letter for it
+    recorder --key web-0: exit 1
+    --
+    error: plugin recorder handles no object web-0 and has no dead letter for it; the key of a namespaced object is NAMESPACE/NAME
+    recorder --key a/b/c: exit 1
+    --
+    error: key "a/b/c": "a/b/c" is not a key: more than one slash; write "namespace/name", or "name" for a cluster-scoped object
+    recorder --key default/web-0 --resource nodes: exit 1
+    --
+    error: plugin recorder handles no object default/web-0 of resource "nodes" and has no dead letter for it
+    recorder --key default/db: exit 1
+    --
+    error: default/db is a Secret, and Secrets are never captured: write a scenario by hand, with made-up values (docs/reference/scenarios.md)
+    recorder --key default/web-0 --out web-0.yaml: exit 1
+    --
+    error: --out web-0.yaml: the name of a scenario ends in .scenario.yaml, as web-0.scenario.yaml does
+    paused: exit 4
+    --
+    error: plugin recorder is paused, so it is not called: `informant plugin resume recorder` ends that
+    "#);
 }

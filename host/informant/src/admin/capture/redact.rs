@@ -85,13 +85,11 @@ impl Redactor {
 
     /// Redacts an object of `resource`, a list of them, or a document about one.
     pub(super) fn object(&mut self, resource: &str, value: &mut Value, of: Use) {
-        if is_of_secrets(resource) {
-            match value.get_mut("items").and_then(Value::as_array_mut) {
-                Some(items) => items.iter_mut().for_each(|item| self.secret(item, of)),
-                None => self.secret(value, of),
-            }
+        match value.get_mut("items").and_then(Value::as_array_mut) {
+            Some(items) if is_of_secrets(resource) => items.iter_mut().for_each(|item| self.secret(item, of)),
+            None if is_of_secrets(resource) => self.secret(value, of),
+            _ => self.value(value, of),
         }
-        self.value(value, of);
     }
 
     /// Redacts a value and everything in it.
@@ -103,13 +101,11 @@ impl Redactor {
                 }
             }
             Value::Array(values) => values.iter_mut().for_each(|value| self.value(value, of)),
-            Value::Object(_) => {
-                let is_secret = |value: &Value| value["kind"] == "Secret" && value["apiVersion"] == "v1";
-                if is_secret(value) {
-                    self.secret(value, of);
-                }
-                if let Value::Object(members) = value {
-                    self.members(members, of);
+            Value::Object(members) => {
+                let is = |name: &str, text: &str| members.get(name).is_some_and(|value| value == text);
+                match is("kind", "Secret") && is("apiVersion", "v1") {
+                    true => self.secret(value, of),
+                    false => self.members(members, of),
                 }
             }
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
@@ -140,22 +136,26 @@ impl Redactor {
         });
     }
 
-    /// The values of a Secret, which are in Base64.
+    /// A Secret, or a document about one. The values of `data` are in Base64.
     fn secret(&mut self, secret: &mut Value, of: Use) {
-        let Some(members) = secret.as_object_mut() else { return };
-        for (name, placeholder) in [
+        let Some(members) = secret.as_object_mut() else {
+            return self.value(secret, of);
+        };
+        let secrets = [
             ("data", STANDARD.encode(PLACEHOLDER)),
             ("stringData", PLACEHOLDER.to_owned()),
-        ] {
-            let Some(Value::Object(values)) = members.get_mut(name) else {
-                continue;
-            };
+        ];
+        let secrets = secrets.map(|(name, placeholder)| (name, placeholder, members.remove(name)));
+        self.members(members, of);
+        for (name, placeholder, values) in secrets {
+            let Some(values) = values else { continue };
             self.found.insert(format!("{name} of Secrets"));
-            match of {
-                Use::Data => values
+            // What is no mapping has nothing that a Secret can have.
+            if let (Use::Data, Value::Object(mut values)) = (of, values) {
+                values
                     .values_mut()
-                    .for_each(|value| *value = placeholder.clone().into()),
-                Use::Pattern => drop(members.remove(name)),
+                    .for_each(|value| *value = placeholder.clone().into());
+                members.insert(name.to_owned(), values.into());
             }
         }
     }

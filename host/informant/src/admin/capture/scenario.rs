@@ -250,7 +250,11 @@ impl<'c> Builder<'c> {
 
     fn key_value(&mut self, key: &str, value: &[u8], of: Use) -> Value {
         self.check_text(value, || format!("the value of the key {key}"));
-        let mut value = recorded::body(value);
+        let text = String::from_utf8_lossy(value).into_owned();
+        // As JSON, where that stands for the same bytes: not for texts.
+        let json = serde_json::from_slice(value).ok();
+        let json = json.filter(|json: &Value| !json.is_string() && json.to_string() == text);
+        let mut value = json.unwrap_or_else(|| text.into());
         self.redactor.keyed(key, &mut value, of);
         value
     }

@@ -97,3 +97,12 @@ fn credentials_in_texts_are_cut_out() {
     });
     insta::assert_snapshot!(shown.join("\n\n"), @"");
 }
+
+#[test]
+fn values_of_secrets_stay_base64_whatever_their_names() {
+    let mut redactor = Redactor::default();
+    let mut secret = json!({ "data": { "password": "YQ==" }, "metadata": { "annotations": { "token": "t" } } });
+    redactor.object("v1/secrets", &mut secret, Use::Data);
+    assert_eq!(secret["data"]["password"], "UkVEQUNURUQ=");
+    assert_eq!(secret["metadata"]["annotations"]["token"], "REDACTED");
+}
