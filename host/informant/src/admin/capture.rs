@@ -21,7 +21,7 @@ use informant_cache::Source;
 use informant_cache::listener::RequeueResult;
 use informant_object::{Key, SourceId};
 use informant_plugin_host::{CaptureError, Captured, Plugin, PluginState, Role};
-use jiff::{SignedDuration, Timestamp, TimestampRound, Unit};
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -206,13 +206,12 @@ fn refused(plugin: &str, error: CaptureError) -> AdminError {
     AdminError::new(code, format!("plugin {plugin}: {error}; {help}"))
 }
 
-/// When the call began, to the millisecond.
+/// What the plugin has first read from its clock, or else when the call began.
 fn began(state: &AdminState, captured: &Captured) -> Timestamp {
-    let ago = state.environment.now() - captured.began;
     let now = Timestamp::now();
-    let began = SignedDuration::try_from(ago)
-        .ok()
-        .and_then(|ago| now.checked_sub(ago).ok());
-    let rounded = began.and_then(|began| began.round(TimestampRound::new().smallest(Unit::Millisecond)).ok());
-    rounded.unwrap_or(now)
+    let of_guest = captured.clock.and_then(|clock| SignedDuration::try_from(clock).ok());
+    let of_guest = of_guest.and_then(|clock| Timestamp::from_duration(clock).ok());
+    let ago = SignedDuration::try_from(state.environment.now() - captured.began).ok();
+    let began = || now.checked_sub(ago?).ok();
+    of_guest.or_else(began).unwrap_or(now)
 }

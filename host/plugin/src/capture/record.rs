@@ -13,6 +13,8 @@ use crate::observed::ScenarioCall;
 #[derive(Clone, Debug)]
 pub struct Captured {
     pub began: Moment,
+    /// What the guest first read from its clock, since 1970.
+    pub clock: Option<Duration>,
     pub call: ScenarioCall,
     /// The state that the call was about, as the cache has it; of a delete, the last one, if that is known.
     pub object: Option<Object>,

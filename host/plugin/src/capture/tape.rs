@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use http::{HeaderMap, Request, Response};
 use informant_cache::Moment;
@@ -33,6 +34,8 @@ pub(crate) struct Recorder(Mutex<Recording>);
 
 struct Recording {
     began: Moment,
+    /// What the guest first read from its clock.
+    clock: Option<Duration>,
     call: Option<ScenarioCall>,
     /// The state that the event is about, that before, and whether a delete was not observed.
     event: (Option<Object>, Option<Object>, bool),
@@ -89,6 +92,13 @@ impl Tape {
         };
     }
 
+    /// The guest reads its clock.
+    pub(crate) fn read_clock(&self, now: Duration) {
+        if let Some(recorder) = self.recorder() {
+            lock(&recorder.0).clock.get_or_insert(now);
+        }
+    }
+
     /// The present call sends a request.
     pub(crate) fn http<B>(&self, request: &Request<B>) -> HttpTape {
         let begun = self.recorder().map(|recorder| {
@@ -109,6 +119,7 @@ impl Recorder {
     pub(super) fn new(done: oneshot::Sender<Result<Captured, CaptureError>>) -> Recorder {
         Recorder(Mutex::new(Recording {
             began: Moment::ZERO,
+            clock: None,
             call: None,
             event: (None, None, false),
             records: Vec::new(),
@@ -173,6 +184,7 @@ impl Recording {
         };
         Some(Ok(Captured {
             began: self.began,
+            clock: self.clock,
             call,
             object,
             old,

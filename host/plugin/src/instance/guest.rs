@@ -77,7 +77,7 @@ impl GuestState {
             tape: &tape,
         };
         let state = GuestState {
-            wasi: wasi::context(resources.wasi_mode, &output, script, resources.hooks.as_deref()),
+            wasi: wasi::context(resources.wasi_mode, &output, script, resources.hooks.as_deref(), &tape),
             handles,
             limiter: Limiter::new(
                 Arc::clone(resources.capabilities.log.plugin()),
