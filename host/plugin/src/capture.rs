@@ -150,3 +150,6 @@ impl CallCapture {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -96,7 +96,7 @@ impl Redactor {
     pub(super) fn value(&mut self, value: &mut Value, of: Use) {
         match value {
             Value::String(text) => {
-                if let Some(redacted) = self.text(text) {
+                if let Some(redacted) = self.document(text).or_else(|| self.text(text)) {
                     *text = redacted;
                 }
             }
@@ -170,6 +170,18 @@ impl Redactor {
         }
     }
 
+    /// A text that is a JSON document, with placeholders; none if it is not, or has no credential.
+    fn document(&mut self, text: &str) -> Option<String> {
+        if !text.trim_start().starts_with(['{', '[']) {
+            return None;
+        }
+        let document: Value = serde_json::from_str(text).ok()?;
+        let mut redacted = document.clone();
+        // What the plugin copies has placeholders, too.
+        self.value(&mut redacted, Use::Data);
+        (redacted != document).then(|| redacted.to_string())
+    }
+
     /// A text with placeholders; none if it has no credential.
     fn text(&mut self, text: &str) -> Option<String> {
         let cuts = cuts(text);
@@ -218,19 +230,23 @@ fn joined(text: &str, cuts: &[Cut], mark: &str, kept: impl Fn(&str) -> String) -
     out + &kept(&text[at..])
 }
 
-/// The credentials in a text, in order: the user of a URL, a parameter, what follows `Bearer` or `Basic`.
+/// The credentials in a text, in order: the user of a URL, `NAME=VALUE`, what follows `Bearer` or `Basic`.
 fn cuts(text: &str) -> Vec<Cut> {
-    let mut cuts = Vec::new();
-    let mut at = 0;
+    let (mut cuts, mut at, mut before) = (Vec::new(), 0, None);
     while let Some(next) = text.get(at..).filter(|rest| !rest.is_empty()) {
-        let found = user_of_url(next).or_else(|| parameter(next)).or_else(|| scheme(next));
-        match found {
+        let is_name = before.is_none_or(|before: char| before.is_whitespace() || "?&;,({[".contains(before));
+        let found = user_of_url(next).or_else(|| scheme(next));
+        match found.or_else(|| named(next).filter(|_| is_name)) {
             Some(Cut { bytes, what }) => {
                 let bytes = at + bytes.start..at + bytes.end;
                 at = bytes.end;
+                before = Some('=');
                 cuts.push(Cut { bytes, what });
             }
-            None => at += next.chars().next().map_or(1, char::len_utf8),
+            None => {
+                before = next.chars().next();
+                at += before.map_or(1, char::len_utf8);
+            }
         }
     }
     cuts
@@ -248,20 +264,19 @@ fn user_of_url(text: &str) -> Option<Cut> {
     })
 }
 
-/// `?NAME=VALUE` or `&NAME=VALUE` at the beginning of a text.
-fn parameter(text: &str) -> Option<Cut> {
-    let rest = text.strip_prefix(['?', '&'])?;
-    let (name, value) = rest.split_once('=')?;
+/// `NAME=VALUE` at the beginning of a text.
+fn named(text: &str) -> Option<Cut> {
+    let (name, value) = text.split_once('=')?;
     let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-.[]".contains(c));
     if !is_name || !is_credential(name) {
         return None;
     }
-    let ends = |c: char| matches!(c, '&' | '#' | '"' | '\'' | '<' | '>') || c.is_whitespace();
+    let ends = |c: char| "&#;,\"'<>)}]".contains(c) || c.is_whitespace();
     let length = value.find(ends).unwrap_or(value.len());
-    let start = 1 + name.len() + 1;
+    let start = name.len() + 1;
     (length > 0).then_some(Cut {
         bytes: start..start + length,
-        what: "parameter of a URL",
+        what: "NAME=VALUE in a text",
     })
 }
 

@@ -250,11 +250,14 @@ impl<'c> Builder<'c> {
 
     fn key_value(&mut self, key: &str, value: &[u8], of: Use) -> Value {
         self.check_text(value, || format!("the value of the key {key}"));
-        let text = String::from_utf8_lossy(value).into_owned();
-        // As JSON, where that stands for the same bytes: not for texts.
-        let json = serde_json::from_slice(value).ok();
-        let json = json.filter(|json: &Value| !json.is_string() && json.to_string() == text);
-        let mut value = json.unwrap_or_else(|| text.into());
+        let mut value = match recorded::body(value) {
+            // As JSON, where that stands for the same bytes: not for texts.
+            Value::String(text) => match serde_json::from_str::<Value>(&text) {
+                Ok(json) if !json.is_string() && json.to_string() == text => json,
+                _ => text.into(),
+            },
+            document => document,
+        };
         self.redactor.keyed(key, &mut value, of);
         value
     }

@@ -133,6 +133,6 @@ allow.kube = [{ resource = "v1/pods", verbs = ["get"] }]
         let config = Config::parse(&file).unwrap();
         let sections = Sections::of(&file, "greeter", &config.plugins["greeter"].spec);
         let shown = [Value::from(sections.of_informers), sections.of_plugin.into()];
-        insta::assert_snapshot!(serde_json::to_string(&shown).unwrap(), @"");
+        insta::assert_snapshot!(serde_json::to_string(&shown).unwrap(), @r#"[{"pods":{"label-selector":"app=web","resource":"v1/pods"}},{"allow":{"kube":[{"resource":"v1/pods","verbs":["get"]}]},"config":{"greeting":"hello"},"informers":["pods"],"script":"greeter.js"}]"#);
     }
 }

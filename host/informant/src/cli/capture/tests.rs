@@ -36,7 +36,74 @@ fn captured() -> CapturedView {
 
 #[test]
 fn a_capture_is_a_file_that_people_read() {
-    insta::assert_snapshot!(text_of("greeter", &captured()).unwrap(), @"");
+    insta::assert_snapshot!(text_of("greeter", &captured()).unwrap(), @r#"
+    # A call of plugin greeter, written by `informant plugin capture`. Run it with `informant plugin test`.
+    # Component or script: sha256 0123, called by informant:plugin@0.3.0
+    # Read this file before you share it. Only what looks like a credential by its name was redacted:
+    #   token
+    # Not replayed as it was: nothing
+    name: on-update v1/pods shop/web-0, captured
+    time: "2026-11-28T11:21:16.123Z"
+    config:
+      informer:
+        pods:
+          resource: v1/pods
+      plugin:
+        greeter:
+          config:
+            token: REDACTED
+          informers:
+          - pods
+          script: greeter.js
+    objects:
+    - apiVersion: v1
+      kind: Pod
+      metadata:
+        annotations:
+          "n": "1"
+          "on": "yes"
+          text: |
+            a
+            b: c
+        name: web-0
+        namespace: shop
+    kv:
+      last: "\"shop/web-0\""
+    http:
+    - method: GET
+      status: 503
+      times: 1
+      url: https://team.example/*
+    steps:
+    - replay:
+        attempt: 0
+        call: on-update
+        kube:
+        - error:
+            code: not-found
+            status: 404
+          object: v1/nodes n1
+          verb: get
+        object:
+          apiVersion: v1
+          kind: Pod
+          metadata:
+            annotations:
+              "n": "1"
+              "on": "yes"
+              text: |
+                a
+                b: c
+            name: web-0
+            namespace: shop
+        reason: trigger
+    - expect:
+        calls:
+        - call: on-update
+          error: 503 \*
+          result: retry
+        log: []
+    "#);
 }
 
 #[test]
@@ -50,7 +117,7 @@ fn a_capture_is_read_as_it_was_written() {
 
 #[test]
 fn names_that_plugin_test_does_not_find_are_refused() {
-    insta::assert_snapshot!(check_name(Path::new("a.yaml")).unwrap_err(), @"");
+    insta::assert_snapshot!(check_name(Path::new("a.yaml")).unwrap_err(), @"--out a.yaml: the name of a scenario ends in .scenario.yaml, as a.scenario.yaml does");
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a.scenario.yaml");
     check_name(&file).unwrap();

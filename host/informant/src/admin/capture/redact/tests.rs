@@ -14,7 +14,7 @@ fn values_of_credentials_become_placeholders() {
         "Authorization": "Bearer abc", "set-cookie": ["a=b", "c=d"], "api_key": "k", "apiToken": "t", "DB_PASSWORD": "p",
         "clientSecret": "s", "pass": "p", "nested": { "passphrase": "p", "plain": "kept" }, "password": "",
     });
-    insta::assert_snapshot!(redacted(value, Use::Data).0, @"");
+    insta::assert_snapshot!(redacted(value, Use::Data).0, @r#"{"Authorization":"REDACTED","DB_PASSWORD":"REDACTED","apiToken":"REDACTED","api_key":"REDACTED","clientSecret":"REDACTED","nested":{"passphrase":"REDACTED","plain":"kept"},"pass":"REDACTED","password":"","set-cookie":["REDACTED","REDACTED"]}"#);
 }
 
 #[test]
@@ -86,6 +86,8 @@ fn credentials_in_texts_are_cut_out() {
         "sent Authorization: Bearer abcdefgh.ijkl=, got 401",
         "Basic things, a bearer of news",
         "2 * 3 = 6",
+        "password=abc&user=me",
+        "login(user=me, password=abc) failed, my.token=abc, monkey=abc",
         "ünïcode://ä:ö@ü",
     ];
     let shown = texts.map(|text| {
@@ -95,7 +97,37 @@ fn credentials_in_texts_are_cut_out() {
             redactor.pattern(text)
         )
     });
-    insta::assert_snapshot!(shown.join("\n\n"), @"");
+    insta::assert_snapshot!(shown.join("\n\n"), @r"
+    https://REDACTED@host.example/a?b=c
+    https://*@host.example/a?b=c
+
+    see postgres://REDACTED@db:5432/x and https://host.example/@me
+    see postgres://*@db:5432/x and https://host.example/@me
+
+    https://host.example/hook?token=REDACTED&next=1#a
+    https://host.example/hook?token=*&next=1#a
+
+    https://host.example/?api_key=REDACTED
+    https://host.example/?api_key=*
+
+    sent Authorization: Bearer REDACTED, got 401
+    sent Authorization: Bearer *, got 401
+
+
+    Basic things, a bearer of news
+
+
+    2 \* 3 = 6
+
+    password=REDACTED&user=me
+    password=*&user=me
+
+    login(user=me, password=REDACTED) failed, my.token=REDACTED, monkey=abc
+    login(user=me, password=*) failed, my.token=*, monkey=abc
+
+    ünïcode://REDACTED@ü
+    ünïcode://*@ü
+    ");
 }
 
 #[test]
@@ -105,4 +137,14 @@ fn values_of_secrets_stay_base64_whatever_their_names() {
     redactor.object("v1/secrets", &mut secret, Use::Data);
     assert_eq!(secret["data"]["password"], "UkVEQUNURUQ=");
     assert_eq!(secret["metadata"]["annotations"]["token"], "REDACTED");
+}
+
+#[test]
+fn documents_in_texts_are_redacted_too() {
+    let value = json!({ "config.json": "{ \"password\": \"p\", \"a\": 1 }", "list": "[1, 2]" });
+    let shown = redacted(value, Use::Pattern).0;
+    assert_eq!(
+        shown,
+        json!({ "config.json": r#"{"a":1,"password":"REDACTED"}"#, "list": "[1, 2]" })
+    );
 }
