@@ -1,12 +1,12 @@
 //! `informant plugin capture`: writes one call of a running plugin as a scenario, which `plugin test` replays.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use serde_json::{Map, Value};
+use serde_json::Map;
 
 use super::client::AdminArgs;
 use super::get::yaml_document;
@@ -120,18 +120,13 @@ fn text_of(plugin: &str, captured: &CapturedView) -> Result<String> {
     for line in head {
         writeln!(text, "# {}", crate::escape::line(&line))?;
     }
-    let members = MEMBERS
-        .iter()
-        .filter_map(|name| Some((*name, captured.scenario.get(*name)?)));
-    members
-        .map(|(name, value)| member(&mut text, name, value))
-        .collect::<io::Result<()>>()?;
+    for name in MEMBERS {
+        if let Some(value) = captured.scenario.get(name) {
+            let member = Map::from_iter([(name.to_owned(), value.clone())]);
+            yaml_document(&mut text, &member.into())?;
+        }
+    }
     String::from_utf8(text).context("the capture is not UTF-8")
-}
-
-/// One member of the file.
-fn member(out: &mut Vec<u8>, name: &str, value: &Value) -> io::Result<()> {
-    yaml_document(out, &Value::Object(Map::from_iter([(name.to_owned(), value.clone())])))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! `informant plugin capture`: a call of a running plugin becomes a scenario that `plugin test` runs.
 
+use std::fmt::Write as _;
 use std::net::SocketAddr;
 
 use informant_apiserver::Filter;
@@ -258,7 +259,7 @@ async fn captures_that_cannot_be_made_say_what_to_do() {
     ] {
         let mut command = vec!["plugin", "capture", "--admin", &address];
         command.extend(args.split(' '));
-        answers += &format!("{args}: {}\n", transcript(&world, &command).await);
+        writeln!(answers, "{args}: {}", transcript(&world, &command).await).unwrap();
     }
     transcript(&world, &["plugin", "pause", "recorder", "--admin", &address]).await;
     let paused = [
@@ -270,7 +271,7 @@ async fn captures_that_cannot_be_made_say_what_to_do() {
         "--admin",
         &address,
     ];
-    answers += &format!("paused: {}", transcript(&world, &paused).await);
+    write!(answers, "paused: {}", transcript(&world, &paused).await).unwrap();
     insta::assert_snapshot!(answers, @r#"
     recoder --key default/web-0: exit 1
     --

@@ -100,7 +100,7 @@ fn response(answer: &Answer) -> Result<Response<HttpBody>, HttpError> {
     let mut response = Response::builder().status(answer.status);
     let is_json = answer.body.as_ref().is_some_and(|body| !body.is_string());
     let names_type = |(name, _): &(String, String)| name.eq_ignore_ascii_case(CONTENT_TYPE.as_str());
-    if is_json && !answer.headers.iter().any(|header| names_type(header)) {
+    if is_json && !answer.headers.iter().any(names_type) {
         response = response.header(CONTENT_TYPE, "application/json");
     }
     for (name, value) in &answer.headers {

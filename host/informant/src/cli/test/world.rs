@@ -173,7 +173,10 @@ impl World {
                 let deleted = self.server.delete(&about.resource, &about.namespace, &about.name);
                 deleted.map_err(|status| anyhow::anyhow!("{}", status.message))?;
             }
-            Action::Wait(duration) => return Ok(self.pass(*duration).await),
+            Action::Wait(duration) => {
+                self.pass(*duration).await;
+                return Ok(());
+            }
             Action::Http(answers) => self.answers.replace(answers),
             Action::Replay(replay) => self.replay(replay).await?,
             Action::Swap(path) => match version.context("the new version was not prepared")? {

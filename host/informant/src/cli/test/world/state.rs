@@ -62,7 +62,7 @@ impl World {
         let source = call.about.as_ref().map(|about| about.source);
         let info = source.and_then(|source| self.info(source));
         let resource = info.map(|info| info.resource).unwrap_or_default();
-        recorded::call(&call, &resource).into()
+        recorded::call(call, &resource).into()
     }
 
     fn dead_letters(&self) -> Vec<Value> {
