@@ -6,7 +6,7 @@
 //!                        └── dropped: nothing is recorded   └─end of the event─▶ Captured
 //! ```
 //!
-//! While nobody waits for a capture, a call costs one look at a flag, and so does each host function.
+//! Without a capture, a call costs one look at a flag, and so does each host function.
 
 mod record;
 mod tape;

@@ -44,7 +44,7 @@ pub(crate) struct Replay {
 
 impl Replay {
     pub(crate) fn refuse(self, why: &str) {
-        // Nobody may wait any more.
+        // The run may have ended.
         let _ = self.done.send(Err(why.to_owned()));
     }
 }
@@ -135,7 +135,7 @@ impl EventWorker {
 
 fn end(done: Option<oneshot::Sender<Result<(), String>>>) {
     if let Some(done) = done {
-        // Nobody may wait any more.
+        // The run may have ended.
         let _ = done.send(Ok(()));
     }
 }

@@ -157,7 +157,7 @@ impl Recorder {
         let mut recording = lock(&self.0);
         let captured = recording.captured();
         if let (Some(done), Some(captured)) = (recording.done.take(), captured) {
-            // Nobody may wait any more.
+            // The request may have ended.
             let _ = done.send(captured);
         }
     }

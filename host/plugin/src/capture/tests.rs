@@ -27,7 +27,7 @@ fn line(message: String) -> Record {
 #[test]
 fn nothing_is_recorded_while_the_tape_stands() {
     let tape = Tape::default();
-    tape.record(|| unreachable!("nobody captures"));
+    tape.record(|| unreachable!("no call is captured"));
     let (recorder, mut done) = recorder();
     tape.start(&recorder);
     tape.record(|| line("hello".to_owned()));

@@ -13,7 +13,7 @@ use crate::daemon::{PluginEntry, StatusRegistry};
 /// Keys of a plugin's section that mean nothing in a scenario.
 const LEFT_OUT_OF_PLUGIN: [&str; 3] = ["paused", "required", "sha256"];
 
-/// Keys of an informer's section that mean nothing in a scenario. Captured objects have hashes where `digest` says so.
+/// Keys of an informer's section that mean nothing in a scenario. Captured objects have their hashes already.
 const LEFT_OUT_OF_INFORMER: [&str; 7] = [
     "clusters",
     "digest",
@@ -66,7 +66,7 @@ impl Sections {
         let mut of_plugin = table(Config::written(file, "plugin").remove(plugin));
         of_plugin.retain(|key, _| !LEFT_OUT_OF_PLUGIN.contains(&&**key));
         for key in ["component", "script"] {
-            // Whoever runs the scenario has the file somewhere else.
+            // The path of this machine means nothing where the scenario runs.
             if let Some(Value::String(path)) = of_plugin.get_mut(key) {
                 let name = Path::new(&*path)
                     .file_name()

@@ -23,7 +23,7 @@ const MEMBERS: [&str; 9] = [
     "config", "http", "kv", "name", "objects", "path", "plugin", "steps", "time",
 ];
 
-/// When the steps begin, unless `time` says so: 2026-01-01T00:00:00Z.
+/// When the steps begin without `time`: 2026-01-01T00:00:00Z.
 const STEPS_BEGIN_UNIX_SECONDS: i64 = 1_767_225_600;
 
 /// The earliest time at which steps may begin: the start comes before.
