@@ -13,6 +13,7 @@ use super::get::yaml_document;
 use super::plugin::path;
 use super::{Exit, output, test};
 use crate::admin::{CaptureRequest, CapturedView};
+use crate::config_file::CONFIG_BYTES_MAX;
 use crate::recorded::SCENARIO_SUFFIX;
 
 /// The members of a scenario, in the order in which they are read.
@@ -51,6 +52,12 @@ pub(super) fn run(args: &CaptureArgs) -> Result<Exit> {
     args.admin.with_client(async |client| {
         let captured: CapturedView = client.post(&path(&args.name, "capture"), &request).await?;
         let text = text_of(&args.name, &captured)?;
+        ensure!(
+            text.len() <= CONFIG_BYTES_MAX,
+            "the scenario would have {} bytes, and `informant plugin test` reads {CONFIG_BYTES_MAX}: capture an object for \
+             which the plugin reads less",
+            text.len()
+        );
         let checked = args
             .out
             .clone()
