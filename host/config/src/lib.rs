@@ -136,6 +136,17 @@ impl Config {
         })
     }
 
+    /// The sections of a kind (`plugin`, `informer`) as they are written, by name, as far as the text is valid.
+    #[must_use]
+    pub fn written(file: &SourceFile, kind: &str) -> serde_json::Map<String, serde_json::Value> {
+        let (document, _) = DeTable::parse_recoverable(file.text());
+        let reporter = Reporter::new(file);
+        match Table::root(&reporter, document.get_ref()).json(kind) {
+            Some(serde_json::Value::Object(sections)) => sections,
+            _ => serde_json::Map::new(),
+        }
+    }
+
     /// The folder that relative paths in the file are relative to.
     #[must_use]
     pub fn folder(&self) -> &Path {

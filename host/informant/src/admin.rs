@@ -6,7 +6,7 @@
 //! [admin]:
 //! /api/v1/get/RESOURCE  /api/v1/sources[/ID]  /api/v1/plugins  /api/v1/dead-letters  /api/v1/retries
 //! /api/v1/configuration  /api/v1/plugins/NAME/effects  /api/v1/plugins/NAME/logs
-//! POST: /api/v1/plugins/NAME/{pause,resume,restart,requeue,trigger}  /api/v1/loglevel
+//! POST: /api/v1/plugins/NAME/{pause,resume,restart,requeue,trigger,capture}  /api/v1/loglevel
 //! ```
 //!
 //! Reads the [`StatusRegistry`], snapshots and listeners; only a POST changes something: one plugin, or the log level.
@@ -14,6 +14,7 @@
 //! socket has the port's routes for processes of this user, which are not asked for more.
 
 mod access;
+mod capture;
 mod error;
 mod freshness;
 mod health;
@@ -42,6 +43,7 @@ use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+pub(crate) use capture::{CAPTURE_WAIT_MAX, CaptureRequest, CapturedView};
 pub(crate) use error::{AdminError, Code, ResourceRight};
 pub(crate) use freshness::VERSION_WAITS_MAX;
 pub(crate) use log_level::{LogLevelRequest, LogLevelView};
@@ -264,6 +266,7 @@ fn admin_routes(state: AdminState) -> Router {
         .route("/api/v1/plugins/{name}/logs", get(plugins::logs::logs))
         .route("/api/v1/plugins/{name}/effects", get(plugins::effects::effects))
         .route("/api/v1/plugins/{name}/trigger", post(trigger::trigger))
+        .route("/api/v1/plugins/{name}/capture", post(capture::capture))
         .route("/api/v1/dead-letters", get(plugins::failures::dead_letters))
         .route("/api/v1/retries", get(plugins::failures::retries))
         .route("/api/v1/configuration", get(configuration))
@@ -325,7 +328,8 @@ const HEALTH_ROUTES: &str =
 const ADMIN_ROUTES: &str = "not found; available: /livez /readyz /metrics /api/v1/get/RESOURCE /api/v1/sources \
     /api/v1/sources/ID /api/v1/plugins /api/v1/plugins/NAME/effects /api/v1/plugins/NAME/logs /api/v1/dead-letters \
     /api/v1/retries /api/v1/configuration; by POST: /api/v1/plugins/NAME/pause /api/v1/plugins/NAME/resume \
-    /api/v1/plugins/NAME/restart /api/v1/plugins/NAME/requeue /api/v1/plugins/NAME/trigger /api/v1/loglevel\n";
+    /api/v1/plugins/NAME/restart /api/v1/plugins/NAME/requeue /api/v1/plugins/NAME/trigger /api/v1/plugins/NAME/capture \
+    /api/v1/loglevel\n";
 
 async fn metrics(State(state): State<AdminState>, headers: HeaderMap) -> Response {
     let format = MetricsFormat::accepted(&headers);

@@ -3,7 +3,7 @@
 //! ```text
 //! informant run | dev | check | get | status | explain | log-level | rbac | apiserver | completions
 //! informant plugin new | build | test | compile | inspect | list | effects | logs
-//! informant plugin dead-letters | retries | requeue | trigger | pause | resume | restart
+//! informant plugin dead-letters | retries | requeue | trigger | capture | pause | resume | restart
 //! ```
 //!
 //! Flags that kubectl has too keep kubectl's names. Results go to stdout, everything else to stderr. Exit codes are
@@ -16,6 +16,7 @@
 
 mod apiserver;
 mod build;
+mod capture;
 mod check;
 mod client;
 mod compile;
@@ -144,6 +145,8 @@ enum PluginCommand {
     Requeue(requeue::RequeueArgs),
     /// Call a plugin's handler for live objects, although nothing changed
     Trigger(requeue::TriggerArgs),
+    /// Write the next call for an object, which this asks for, as a scenario
+    Capture(capture::CaptureArgs),
     /// List what a plugin in dry run would have done
     Effects(effects::EffectsArgs),
 }
@@ -244,6 +247,7 @@ impl Cli {
                 PluginCommand::Restart(args) => plugin::restart(&args),
                 PluginCommand::Requeue(args) => requeue::requeue(&args),
                 PluginCommand::Trigger(args) => requeue::trigger(&args),
+                PluginCommand::Capture(args) => capture::run(&args),
                 PluginCommand::Effects(args) => effects::run(&args),
             },
             Command::Completions(args) => completions::run(&args),

@@ -19,7 +19,7 @@
 //!
 //! ```layers
 //! sync
-//! activities age config_file directories escape exit files key_file kube_api memory_limit metrics runbooks
+//! activities age config_file directories escape exit files key_file kube_api memory_limit metrics recorded runbooks
 //! cluster http_client logging rbac script_runners server
 //! guests
 //! daemon
@@ -46,6 +46,7 @@ mod logging;
 mod memory_limit;
 mod metrics;
 mod rbac;
+mod recorded;
 mod runbooks;
 mod script_runners;
 mod server;

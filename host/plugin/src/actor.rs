@@ -13,6 +13,7 @@ pub(crate) mod index;
 pub(crate) mod live_status;
 pub(crate) mod mailbox;
 pub(crate) mod probation;
+pub(crate) mod replay;
 pub(crate) mod restart;
 pub(crate) mod slot;
 pub(crate) mod state_transfer;
@@ -46,6 +47,7 @@ use crate::bindings::informant::plugin::types::Failure;
 use crate::capability::parts::{ActorWaker, CapabilityTask, PluginParts};
 use crate::capability::permission::CallKind;
 use crate::capability::{InitEffects, PluginCapabilities};
+use crate::capture::Captures;
 use crate::component::manifest::Manifest;
 use crate::component::roles::{Role, Roles};
 use crate::effects::{Effects, Observed};
@@ -86,6 +88,8 @@ pub(crate) struct PluginContext {
     config: Mutex<Arc<PluginConfig>>,
     pub(crate) probation: Probation,
     pub(crate) overruns: Arc<OverrunHistory>,
+    /// Calls that are captured.
+    pub(crate) captures: Arc<Captures>,
     /// Lines about calls that were denied memory.
     denials: Mutex<LogThrottle>,
     /// Calls again what waits for a source or an index.
@@ -174,6 +178,7 @@ impl PluginContext {
             abort,
             probation: Probation::new(runtime.env.now()),
             overruns: Arc::default(),
+            captures: Arc::default(),
             denials: Mutex::new(LogThrottle::new(1, DENIED_MEMORY_WARNING_PERIOD)),
             _ready: ready,
             status: Mutex::new(LiveStatus {

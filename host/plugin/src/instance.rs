@@ -21,6 +21,7 @@ use crate::bindings::informant::plugin::types::{self, Call, Failure, ObjectRef};
 use crate::capability::parts::CallEnd;
 use crate::capability::permission::CallKind;
 use crate::capability::{CallEffects, InitEffects};
+use crate::capture::Tape;
 use crate::component::PluginComponent;
 use crate::component::roles::{Exports, Handled, IndexAnswer};
 use crate::engine::TRANSFER_BYTES_MAX;
@@ -247,9 +248,14 @@ impl Instance {
         Some(called)
     }
 
-    /// Whether somebody sees its calls: in a run of a scenario.
+    /// Records a call that is captured.
+    pub(crate) fn tape(&self) -> &Tape {
+        &self.store.data().tape
+    }
+
+    /// Whether somebody sees its calls: in a run of a scenario, and in a capture.
     fn is_observed(&self) -> bool {
-        self.store.data().hooks.is_some()
+        self.store.data().hooks.is_some() || self.tape().runs()
     }
 
     fn observe<T>(
@@ -259,13 +265,20 @@ impl Instance {
         called: &Called<Result<T, Failure>>,
         requeue: impl FnOnce(&T) -> Option<u32>,
     ) {
-        let Some(hooks) = &self.store.data().hooks else { return };
-        let result = CallResult::of(called, requeue);
-        hooks.observer.called(ScenarioCall {
+        if !self.is_observed() {
+            return;
+        }
+        let call = ScenarioCall {
             function,
             about,
-            result,
-        });
+            result: CallResult::of(called, requeue),
+        };
+        if let Some(recorder) = self.tape().recorder() {
+            recorder.called(call.clone());
+        }
+        if let Some(hooks) = &self.store.data().hooks {
+            hooks.observer.called(call);
+        }
     }
 
     fn finish<T, E: Reported>(

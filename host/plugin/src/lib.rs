@@ -22,10 +22,11 @@
 //! - `artifacts`: compiled components on disk, and the last good version of each plugin.
 //! - `component`: what a file must be: names, roles, imports, manifest, scripts and their runners. Knows no capability.
 //! - `series`: metrics over the plugins that live.
+//! - `observed`: what a run of a scenario adds to a host: an observer of calls, and the clock of guests.
+//! - `capture`: the recording of one call, for `informant plugin capture`.
 //! - `output`, `effects`: a guest's output; what a plugin did, and in dry run would have done.
 //! - `capability`: the interfaces `store`, `kube`, `kv`, `metrics`, `log` and wasi:http, each in one module.
 //!   Deferred writes: `capability/kube/writes.rs`.
-//! - `observed`: what a run of a scenario adds to a host: an observer of calls, and the clock of guests.
 //! - `status`, `metrics`: a plugin's status, and the metrics of its calls.
 //! - `instance`: one wasmtime store and the calls into it: WASI, configuration, a version of a plugin.
 //! - `schema`: JSON schemas of manifest and context.
@@ -43,7 +44,9 @@
 //! artifacts
 //! component
 //! series
-//! output effects observed
+//! observed
+//! capture
+//! output effects
 //! capability
 //! status
 //! metrics
@@ -60,6 +63,7 @@ mod artifacts;
 mod bindings;
 mod bodies;
 mod capability;
+mod capture;
 mod component;
 mod effects;
 mod engine;
@@ -83,6 +87,7 @@ mod sync;
 mod testing;
 mod text;
 
+pub use actor::replay::ReplayedCall;
 pub use bindings::CONTRACT;
 pub use capability::Services;
 pub use capability::http::client::{HttpBody, HttpCall, HttpClient, HttpError, HttpErrorCode, HttpFuture, HttpPermit};
@@ -93,6 +98,10 @@ pub use capability::kube::api::{
 };
 pub use capability::kube::writes::{WritesStatus, WritingKey};
 pub use capability::kv::key_value::{KeyValue, KvChange, KvHandled, KvHeld, KvOpening, KvSpace, KvUsage, NoKeys};
+pub use capture::{
+    CAPTURE_BYTES_MAX, Capture, CaptureError, Captured, HttpAnswer, HttpRecord, KubeFailure, KubeRequest, LogRecord,
+    Record,
+};
 pub use component::binary::SdkInfo;
 pub use component::manifest::{EventRule, IndexRule, Indexes, Manifest, MetricDeclaration, MetricKind, Requirement};
 pub use component::precompile::{Architecture, PrecompileError, precompile_runner};

@@ -112,6 +112,16 @@ impl ObservedSubject {
 }
 
 impl CallResult {
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            CallResult::Ok { .. } => "ok",
+            CallResult::Retry { .. } => "retry",
+            CallResult::Permanent(_) => "permanent",
+            CallResult::Trap(_) => "trap",
+        }
+    }
+
     /// What became of a call whose success asks for another one as `requeue` says.
     pub(crate) fn of<T>(
         called: &Result<Result<T, Failure>, Box<TrapReport>>,
@@ -134,6 +144,26 @@ impl CallResult {
             Err(report) => CallResult::Trap(report.to_string()),
         }
     }
+}
+
+/// The reason with this name in the contract.
+pub(crate) fn reason_named(name: &str) -> Option<Reason> {
+    const ALL: [Reason; 13] = [
+        Reason::Initial,
+        Reason::Watch,
+        Reason::Relist,
+        Reason::Resync,
+        Reason::Replay,
+        Reason::Requeue,
+        Reason::Reconfigured,
+        Reason::Restored,
+        Reason::RequeueAfter,
+        Reason::Trigger,
+        Reason::Related,
+        Reason::Takeover,
+        Reason::Other,
+    ];
+    ALL.into_iter().find(|reason| name_of(*reason) == name)
 }
 
 /// The name of a reason in the contract.

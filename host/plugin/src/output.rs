@@ -16,6 +16,7 @@ use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 
 use crate::bindings::informant::plugin::log::Level;
+use crate::capture::{LogRecord, Record, Tape};
 use crate::sync::lock;
 
 /// The target of guests' lines in the log.
@@ -55,6 +56,7 @@ struct State {
     /// Unfinished lines of stdout and stderr.
     unfinished: [Vec<u8>; 2],
     tail: VecDeque<TailLine>,
+    tape: Tape,
 }
 
 /// A line kept for a trap report.
@@ -87,11 +89,18 @@ impl Output {
             dropped: 0,
             unfinished: [Vec::new(), Vec::new()],
             tail: VecDeque::new(),
+            tape: Tape::default(),
         };
         Output(Arc::new(Shared {
             wrote: AtomicBool::new(false),
             state: Mutex::new(state),
         }))
+    }
+
+    /// Its lines are recorded while `tape` runs.
+    pub(crate) fn recorded(self, tape: &Tape) -> Output {
+        self.lock().tape = tape.clone();
+        self
     }
 
     pub(crate) fn stream(&self, stream: Stream) -> LineStream {
@@ -114,6 +123,7 @@ impl Output {
         if level == Level::Error {
             state.keep(line.clone(), true);
         }
+        state.record(level, &line, fields);
         let plugin: &str = &state.plugin;
         match level {
             Level::Trace => tracing::trace!(target: GUEST_TARGET, plugin, cluster, stream = "log", fields, "{line}"),
@@ -219,7 +229,24 @@ impl State {
         self.tail = tail;
     }
 
+    fn record(&self, level: Level, line: &str, fields: Option<&str>) {
+        self.tape.record(|| {
+            Record::Log(LogRecord {
+                level: match level {
+                    Level::Trace => "trace",
+                    Level::Debug => "debug",
+                    Level::Info => "info",
+                    Level::Warn => "warn",
+                    Level::Error => "error",
+                },
+                message: line.to_owned(),
+                fields: fields.map(str::to_owned),
+            })
+        });
+    }
+
     fn log_stderr(&self, text: &str) {
+        self.record(Level::Warn, text, None);
         let plugin: &str = &self.plugin;
         tracing::warn!(target: GUEST_TARGET, plugin, stream = "stderr", "{text}");
     }
@@ -270,6 +297,7 @@ impl State {
         match stream {
             Stream::Stdout => {
                 self.log_held_lines();
+                self.record(Level::Info, &text, None);
                 let plugin: &str = &self.plugin;
                 tracing::info!(target: GUEST_TARGET, plugin, stream = "stdout", "{text}");
             }

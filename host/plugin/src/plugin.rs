@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use informant_cache::{IndexFeedHandle, ListenerHandle, Moment};
+use informant_object::{Key, SourceId};
 use informant_spec::{Digest, PluginSpec};
+use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 
 pub use self::section::PreparedChange;
@@ -17,9 +19,11 @@ pub use self::swap::Swapped;
 use crate::actor::events::EventActor;
 use crate::actor::index::IndexActor;
 use crate::actor::mailbox::{ActorCommand, CommandSender, mailbox};
+use crate::actor::replay::{Replay, ReplayedCall};
 use crate::actor::slot::{FirstInstance, InstanceSlot};
 use crate::actor::{ActorKind, InstanceId, PausedBy, PluginContext};
 use crate::capability::kube::writes::WritingKey;
+use crate::capture::{Capture, CaptureError};
 use crate::component::manifest::Manifest;
 use crate::component::roles::{Role, Roles};
 use crate::component::runner::Compiling;
@@ -206,6 +210,25 @@ impl Plugin {
     pub async fn restart(&self) {
         self.0.context.end_slow_downs();
         self.send_to_all(|| ActorCommand::Restart).await;
+    }
+
+    /// Captures the next call of its handler about the object at `key` of `source`. Nothing is asked for: trigger it.
+    ///
+    /// # Errors
+    /// [`CaptureError::Busy`].
+    pub fn capture(&self, source: SourceId, key: Key) -> Result<Capture, CaptureError> {
+        self.0.context.captures.arm(source, key)
+    }
+
+    /// Makes one call that no event asks for, and waits for its end, with that of its writes. For runs of scenarios.
+    ///
+    /// # Errors
+    /// Why it cannot be made.
+    pub async fn replay(&self, call: ReplayedCall) -> Result<(), String> {
+        let (done, ended) = oneshot::channel();
+        let [events, _] = &self.0.actors;
+        events.send(ActorCommand::Replay(Box::new(Replay { call, done }))).await;
+        ended.await.unwrap_or_else(|_| Err("the plugin was stopped".to_owned()))
     }
 
     /// Makes the event actor look whether the plugin is paused before its next call.

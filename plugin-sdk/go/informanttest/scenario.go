@@ -33,6 +33,9 @@ func Scenario(t testing.TB, file string, unmarshal func(document []byte, value a
 		t.Fatalf("%s: %v", file, err)
 	}
 	root := node{t: t, file: filepath.Base(file), unmarshal: unmarshal, value: normalized(parsed)}
+	if root.has("time") {
+		root.at("time").needsInformant()
+	}
 	root.check(scenarioMembers)
 	if !root.has("steps") {
 		root.fail("the scenario has no `steps`: write what happens")

@@ -76,6 +76,7 @@ test("what only Informant can do is refused", async () => {
     "config: { plugin: { scribe: { limits: { cpu: 1s } } } }\nsteps: []",
     "http: [{ url: x, after: 1s }]\nsteps: []",
     "steps: [{ replay: call.json }]",
+    "time: 2026-11-28T11:21:16Z\nsteps: []",
   ]) {
     const found = await errorOf(text);
     assert.ok(found.includes(informant), `${text}: ${found}`);

@@ -81,6 +81,7 @@ steps:
             "config: { plugin: { scribe: { limits: { cpu: 1s } } } }\nsteps: []",
             "http: [{ url: x, after: 1s }]\nsteps: []",
             "steps: [{ replay: call.json }]",
+            "time: 2026-11-28T11:21:16Z\nsteps: []",
         ):
             with self.subTest(text):
                 self.assertIn("run the scenario with `informant plugin test`", self.outcome(text))

@@ -153,6 +153,13 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "informant plugin trigger greeter --key web/web-0",
         ],
     ),
+    (
+        "plugin capture",
+        &[
+            "informant plugin capture greeter --key web/web-0",
+            "informant plugin capture greeter --resource pods --key web/web-0 --out web-0.scenario.yaml",
+        ],
+    ),
     ("plugin effects", &["informant plugin effects greeter"]),
     ("completions", &["informant completions bash > informant.bash"]),
 ];

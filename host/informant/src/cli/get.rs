@@ -22,6 +22,7 @@ use super::{Exit, count, output};
 use crate::admin::{AbsentFields, Freshness};
 use format::Format;
 use line::Line;
+pub(super) use print::yaml_document;
 use print::{Printer, Style};
 use selected::SortBy;
 use wanted::{First, Wanted};

@@ -18,6 +18,7 @@ mod keys;
 mod matching;
 mod prepare;
 mod recorder;
+mod replies;
 mod run;
 mod scenario;
 mod series;
@@ -33,13 +34,14 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use informant_config::Problems;
+use informant_config::{Problems, SourceFile};
 
 use self::junit::Case;
 use self::prepare::{Builder, Prepared, Target, shown};
 use self::run::Outcome;
-use self::scenario::{SUFFIX, Scenario};
+use self::scenario::Scenario;
 use super::{Exit, count, output};
+use crate::recorded::SCENARIO_SUFFIX as SUFFIX;
 
 /// The folder of a plugin that may have its scenarios.
 const FOLDER: &str = "scenarios";
@@ -99,6 +101,20 @@ pub(super) fn run(args: &TestArgs) -> Result<Exit> {
         (_, true) => Exit::Config,
         (_, false) => Exit::Failed,
     })
+}
+
+/// Checks that a text is a scenario.
+///
+/// # Errors
+/// All problems, with their positions.
+pub(super) fn check(file: &Path, text: &str) -> Result<(), Problems> {
+    Scenario::parse(SourceFile::new(file, text)).map(drop)
+}
+
+/// The only document of a file.
+#[cfg(test)]
+pub(super) fn parsed(file: &SourceFile) -> serde_json::Value {
+    yaml::documents(file).unwrap()[0].to_json()
 }
 
 /// The scenario files, and the plugin that they are for.

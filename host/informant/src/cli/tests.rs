@@ -465,6 +465,36 @@ fn help_of_plugin_requeue() {
 }
 
 #[test]
+fn help_of_plugin_capture() {
+    let help = help(&["plugin", "capture"]);
+    // The connection is that of `plugin trigger`.
+    insta::assert_snapshot!(help.split("Connection:").next().unwrap(), @r"
+    Write the next call for an object, which this asks for, as a scenario
+
+    Usage: informant plugin capture [OPTIONS] --key <NAMESPACE/NAME> <NAME>
+
+    Arguments:
+      <NAME>  Plugin name, as in the configuration
+
+    Options:
+          --key <NAMESPACE/NAME>
+              The object to call the handler for; one with a dead letter gets that event
+          --resource <RESOURCE>
+              Its resource: v1/pods, pods, Pod; required if objects of several resources have the key
+          --cluster <NAME>
+              Its cluster, named as in [cluster.NAME]; required if objects of several clusters have the key
+          --out <FILE>
+              File to write, which does not exist yet and whose name ends in .scenario.yaml [default: stdout]
+          --admin <ADDRESS:PORT|https://HOST:PORT>
+              The daemon's admin server: plain HTTP, or HTTPS with your token [default: the admin socket of this user if it is there, [admin] in the configuration, 127.0.0.1:8089]
+      -c, --config <FILE>
+              Configuration file [default: config.toml]
+      -h, --help
+              Print help (see more with '--help')
+    ");
+}
+
+#[test]
 fn help_of_plugin_trigger() {
     insta::assert_snapshot!(help(&["plugin", "trigger"]), @r"
     Call a plugin's handler for live objects, although nothing changed

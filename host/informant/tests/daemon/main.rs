@@ -6,6 +6,7 @@
 mod bad_input;
 mod bindings;
 mod building;
+mod captures;
 mod check_clusters;
 mod checks;
 mod clusters;

@@ -18,7 +18,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::program::transcript;
-use super::world::{Running, World, until};
+use super::world::{Running, World, http_post, until};
 
 /// What the reader of config.toml answers to a key or a value that it cannot know: the list of those it does.
 fn listed_by_config(text: &str) -> String {
@@ -265,6 +265,13 @@ async fn json_members_and_headers() {
     let (_, refusal) = daemon.get("/api/v1/get/pods?xxxxxxxx=1").await;
     let parameters: Vec<&str> = refusal.split('`').skip(3).step_by(2).collect();
     lists.push(format!("get, parameters: {}", parameters.join(" ")));
+    let key = r#"{"key":"default/web-0"}"#;
+    let (status, captured) = http_post(daemon.address(), "/api/v1/plugins/recorder/capture", key).await;
+    assert_eq!(status, 200, "{captured}");
+    let mut captured: Value = serde_json::from_str(&captured).unwrap();
+    let scenario = captured["scenario"].take();
+    let of_scenario: BTreeSet<&String> = scenario.as_object().unwrap().keys().collect();
+    lists.push(format!("{}: {of_scenario:?}", members_of("capture", &[captured])));
     let address = daemon.address().to_string();
     let status = transcript(&world, &["status", "-o", "json", "--admin", &address]).await;
     let status: Value =
@@ -288,6 +295,7 @@ async fn json_members_and_headers() {
     header informant-sources: [].ageMs [].cluster [].id [].namespace [].resource [].state [].version
     error: code freshAsOf freshAsOf.epoch freshAsOf.resourceVersion freshAsOf.source freshAsOf.state message
     get, parameters: namespace name index value selector cluster envelope show-secrets require-all at-least epoch timeout-ms
+    capture: contract digest inexact redacted scenario: {"config", "name", "objects", "steps", "time"}
     status -o json: {"configuration", "plugins", "sources"}
     inspect -o json: component contract events events[].apiVersion events[].changedOnly events[].kind events[].labelSelector events[].namespaces events[].old events[].payload events[].payload.fields imports indexes manifest manifest.events manifest.events[].apiVersion manifest.events[].changedOnly manifest.events[].kind manifest.events[].payload manifest.events[].payload.fields manifest.name manifest.needs manifest.needs[].kube manifest.needs[].kube.resource manifest.needs[].kube.verbs manifest.version metrics name needs needs[].kube needs[].kube.resource needs[].kube.verbs parallel roles runner sdk sdk.contract sdk.language sdk.sdk sha256 sizeBytes unknownFunctions version
     "#);

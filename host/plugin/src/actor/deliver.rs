@@ -63,6 +63,7 @@ impl Buffers {
                 }
             },
         };
+        instance.tape().event(&delivery.notification);
         let called = match &delivery.notification {
             Notification::Synced => {
                 let called = instance.on_synced(delivery.source.0, call_of(delivery)).await;

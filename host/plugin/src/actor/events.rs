@@ -249,6 +249,13 @@ impl EventActor {
                     self.review_idle().await;
                 }
             }
+            ActorCommand::Replay(replay) => {
+                self.quiesce().await;
+                match self.pool.idle_mut().next() {
+                    Some(worker) => worker.replay(*replay).await,
+                    None => replay.refuse("the plugin has no instance"),
+                }
+            }
             ActorCommand::Drain => {
                 self.started = true;
                 self.draining = true;

@@ -227,7 +227,7 @@ impl IndexActor {
             }
             ActorCommand::Restart => self.slot.restart(),
             // Only events are paused, and only handlers write.
-            ActorCommand::Pause | ActorCommand::Quarantine { .. } => {}
+            ActorCommand::Pause | ActorCommand::Quarantine { .. } | ActorCommand::Replay(_) => {}
             // Index values that are not computed yet need not be delivered.
             ActorCommand::Drain => return Step::Stop,
         }

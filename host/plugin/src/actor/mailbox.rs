@@ -8,6 +8,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::actor::command_flag::CommandFlag;
+use crate::actor::replay::Replay;
 use crate::capability::InitEffects;
 use crate::error::LoadProblem;
 use crate::instance::Instance;
@@ -35,6 +36,8 @@ pub(crate) enum ActorCommand {
     /// A deferred write failed permanently: quarantine the plugin, unless another instance was swapped in since the
     /// [activation](crate::actor::slot::InstanceSlot::activation) whose call deferred it.
     Quarantine { activation: u64, because: String },
+    /// Make one call that no event asks for, in a run of a scenario.
+    Replay(Box<Replay>),
     /// Deliver the pending events, then end.
     Drain,
 }

@@ -47,7 +47,7 @@ struct Handled {
 /// Calls one instance.
 pub(crate) struct EventWorker {
     pub(crate) slot: InstanceSlot,
-    rules: SourceRules,
+    pub(super) rules: SourceRules,
     buffers: Buffers,
     /// What it is to deliver.
     pub(crate) batch: Vec<Delivery>,
@@ -177,8 +177,10 @@ impl EventWorker {
             &context.runtime.services.catalog,
             &context.counters,
         );
+        let mut capture = context.captures.of_call(delivery);
         let ended = match instance {
             Some(instance) => {
+                capture.begin(instance.tape(), began);
                 let about = || StuckOn::of(delivery, context.now());
                 let bodies = context.runtime.bodies();
                 let call = self.buffers.deliver(delivery, rule, instance, bodies);
@@ -186,6 +188,7 @@ impl EventWorker {
             }
             None => DeliveryResult::Answered(DeliveryOutcome::Filtered),
         };
+        capture.ended(instance.as_ref().map(Instance::tape), &context.captures);
         let now = context.now();
         let held_up = self.buffers.take_held_up();
         if delivery.is_suspect {
@@ -211,6 +214,7 @@ impl EventWorker {
                     context
                         .outcomes
                         .handled_event(delivery, *activation, counters.clone(), outcome.clone())
+                        .then(capture.take_end())
                 };
                 has_committed = context.capabilities.commit(effects, event);
             }
@@ -224,6 +228,7 @@ impl EventWorker {
                 }
             }
         }
+        capture.finish();
         if let Some(report) = loss {
             self.slot.record_loss(&report, LossSubject::of(delivery.key()));
         }

@@ -40,6 +40,7 @@ use crate::bindings::informant::plugin::log::Level;
 use crate::capability::HasCapabilities;
 use crate::capability::parts::{CallEnd, CallPart, CallStart, Capability, Current, InstanceParts, PluginParts};
 use crate::capability::permission::MayUse;
+use crate::capture::{HttpTape, Tape};
 use crate::effects::{Effect, EffectKind};
 use crate::engine::wait::{self, CallTime};
 use crate::output::Output;
@@ -78,6 +79,7 @@ struct HttpHooks {
     may_use: MayUse,
     time: CallTime,
     output: Output,
+    tape: Tape,
     /// Hosts that asked for a pause in the current call, once it has sent a request.
     pauses: Option<Pauses>,
 }
@@ -102,6 +104,7 @@ struct GrantedRequest {
     /// Between parts of its body, if the guest limits that.
     silence_max: Option<Duration>,
     pauses: Pauses,
+    tape: HttpTape,
 }
 
 /// The code of an error that a body ended with.
@@ -147,6 +150,7 @@ impl Capability for HttpPlugin {
             may_use: Ok(()),
             time: instance.time.clone(),
             output: instance.output.clone(),
+            tape: instance.tape.clone(),
             pauses: None,
         };
         HttpCaller { hooks, context }
@@ -201,6 +205,7 @@ impl HttpHooks {
             time_max.min(max.saturating_add(options.connect_timeout.unwrap_or_default()))
         });
         Ok(GrantedRequest {
+            tape: self.tape.http(&request),
             plugin: Arc::clone(plugin),
             grants: Arc::clone(grants),
             grant,
@@ -284,9 +289,12 @@ impl GrantedRequest {
     /// Sends the request, and waits for its response to begin.
     async fn send(self) -> Result<Response<WasiBody>, HttpError> {
         let (plugin, host) = (Arc::clone(&self.plugin), self.grant.host_and_port());
+        let tape = self.tape.clone();
         if let Some(left) = plugin.closed_for(&self.target.host()) {
             plugin.series.count(&host, HttpResult::Closed, None);
-            return Ok(closed(left));
+            let response = closed(left);
+            tape.response(&response);
+            return Ok(response);
         }
         let (began, head_max) = (plugin.env.now(), self.head_max);
         let target = self.target.to_string();
@@ -304,6 +312,10 @@ impl GrantedRequest {
         let took = (result != HttpResult::Withheld).then(|| plugin.env.now() - began);
         plugin.series.count(&host, result, took);
         let answer = answer.map(|response| response.unwrap_or_else(|| self::answer(StatusCode::ACCEPTED)));
+        match &answer {
+            Ok(response) => tape.response(response),
+            Err(error) => tape.failed(error.code.as_str()),
+        }
         answer.map_err(|error| HttpError::new(error.code, format!("{target}: {error}")))
     }
 
@@ -349,8 +361,13 @@ impl GrantedRequest {
         let call = HttpCall {
             plugin: Arc::clone(&plugin.plugin),
             request: self.request.map(|inner| {
-                let (left, plugin) = (limits.http_request_bytes, Arc::clone(&plugin));
-                RequestBody { inner, left, plugin }.boxed_unsync()
+                RequestBody {
+                    inner,
+                    left: limits.http_request_bytes,
+                    plugin: Arc::clone(&plugin),
+                    tape: self.tape.clone(),
+                }
+                .boxed_unsync()
             }),
             address: self.target.address(),
             header_files: grant.header_files,
@@ -382,6 +399,7 @@ impl GrantedRequest {
                 silence_max: self.silence_max,
                 silent: None,
                 plugin,
+                tape: self.tape,
             }
             .boxed_unsync()
         })))

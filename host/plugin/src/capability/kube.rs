@@ -32,6 +32,7 @@ use wasmtime::component::{HasSelf, Linker};
 
 use self::api::{KubeAction, KubeAddress, KubeError, KubeErrorCode};
 use self::direct::{Before, DirectWrites};
+use self::gate::Way;
 use self::metrics::KubeSeries;
 use self::plugin::KubeGrants;
 pub(crate) use self::plugin::KubePlugin;
@@ -43,6 +44,7 @@ use crate::capability::parts::{
     PluginParts,
 };
 use crate::capability::permission::MayUse;
+use crate::capture::Tape;
 use crate::component::manifest::WritesEnd;
 use crate::engine::wait::CallTime;
 use crate::series::Live;
@@ -76,6 +78,7 @@ pub(crate) struct KubeCaller {
     deferred: CallWrites,
     /// What its direct calls have changed.
     changed: DirectWrites,
+    tape: Tape,
 }
 
 impl Capability for KubePlugin {
@@ -125,6 +128,7 @@ impl Capability for KubePlugin {
             awaits_writes: instance.manifest.writes == WritesEnd::Seen,
             deferred: CallWrites::default(),
             changed: DirectWrites::default(),
+            tape: instance.tape.clone(),
         }
     }
 
@@ -224,7 +228,12 @@ impl KubeCaller {
         let (address, action) = (KubeAddress::try_from(address)?, action?);
         let (plugin, wait_max) = (&self.plugin, self.time.left().min(KUBE_WAIT_MAX));
         let before = Before::of(plugin, &address, &action);
-        let answer = gate::send(plugin, &self.grants, address, action, wait_max, Some(&plugin.permits())).await?;
+        let (turns, recorder) = (plugin.permits(), self.tape.recorder());
+        let way = Way {
+            turns: Some(&turns),
+            recorder: recorder.as_deref(),
+        };
+        let answer = gate::send(plugin, &self.grants, address, action, wait_max, way).await?;
         if let Some(before) = before {
             self.changed.note(before, &answer);
         }

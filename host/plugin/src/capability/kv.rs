@@ -13,6 +13,7 @@ pub(crate) mod key_value;
 mod metrics;
 mod overlay;
 mod plugin;
+mod recorded;
 
 use std::sync::Arc;
 
@@ -31,6 +32,7 @@ use crate::capability::parts::{
 };
 use crate::capability::permission::MayUse;
 use crate::capability::{HasCapabilities, error};
+use crate::capture::Tape;
 use crate::engine::wait::{CallTime, TooLate};
 use crate::series::Live;
 
@@ -69,6 +71,7 @@ pub(crate) struct KvCaller {
     init_is_dry_run: Option<bool>,
     /// The keys, and the changes of the current call, once it has used them.
     used: Option<CallChanges>,
+    tape: Tape,
 }
 
 impl Capability for KvPlugin {
@@ -99,6 +102,7 @@ impl Capability for KvPlugin {
             may_use: Ok(()),
             init_is_dry_run: None,
             used: None,
+            tape: instance.tape.clone(),
         }
     }
 
@@ -174,6 +178,7 @@ impl KvCaller {
                 Some(false) => stored,
                 _ => self.plugin.overlaid(&stored),
             };
+            let space = recorded::recorded(space, &self.tape);
             self.used = Some(CallChanges::new(Arc::clone(&self.plugin), space));
         }
         self.used

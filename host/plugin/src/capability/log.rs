@@ -15,6 +15,7 @@ use crate::capability::HasCapabilities;
 use crate::capability::parts::{
     CallEnd, CallPart, CallStart, CallSubject, Capability, Current, InstanceParts, PluginParts,
 };
+use crate::capture::Tape;
 use crate::output::Output;
 use crate::series::{FamilyOf, Live, SeriesSet};
 
@@ -41,8 +42,9 @@ impl LogPlugin {
         &self.plugin
     }
 
-    pub(crate) fn output(&self) -> Output {
-        Output::new(Arc::clone(&self.plugin), self.series.dropped_bytes.clone())
+    /// Of an instance with this tape.
+    pub(crate) fn output(&self, tape: &Tape) -> Output {
+        Output::new(Arc::clone(&self.plugin), self.series.dropped_bytes.clone()).recorded(tape)
     }
 }
 

@@ -12,6 +12,7 @@ use wasmtime::component::Linker;
 
 use super::permission::MayUse;
 use super::{HasCapabilities, Services};
+use crate::capture::Tape;
 use crate::component::manifest::Manifest;
 use crate::effects::Effects;
 use crate::engine::wait::CallTime;
@@ -127,6 +128,7 @@ pub(crate) struct InstanceParts<'a> {
     pub(crate) manifest: &'a Arc<Manifest>,
     pub(crate) time: &'a CallTime,
     pub(crate) output: &'a Output,
+    pub(crate) tape: &'a Tape,
 }
 
 /// A call that begins.
@@ -233,6 +235,19 @@ impl ActorWaker {
 }
 
 impl HandledEvent {
+    /// Calls `then` when it has ended.
+    pub(crate) fn then(self, then: Option<impl FnOnce() + Send + 'static>) -> HandledEvent {
+        let Some(then) = then else { return self };
+        let end = self.end;
+        HandledEvent {
+            end: Box::new(move |outcome| {
+                end(outcome);
+                then();
+            }),
+            ..self
+        }
+    }
+
     /// Ends the event. `failure` is what became of it after the handler's success, if it failed.
     pub(crate) fn end(self, failure: Option<DeliveryOutcome>) {
         (self.end)(failure.unwrap_or(self.outcome));

@@ -28,6 +28,7 @@ use crate::capability::parts::{
 };
 use crate::capability::permission::MayUse;
 use crate::capability::{HasCapabilities, error};
+use crate::capture::{Record, Tape};
 use crate::engine::wait::CallTime;
 use crate::json_error::{Members, explain};
 
@@ -78,6 +79,7 @@ pub(crate) struct StoreReader {
     /// What the present call was last answered `not-ready` for.
     awaited: Option<Awaited>,
     projected: ProjectionCache,
+    tape: Tape,
 }
 
 impl Capability for StorePlugin {
@@ -98,7 +100,10 @@ impl Capability for StorePlugin {
     }
 
     fn call(self: &Arc<Self>, grants: &Arc<Current<InformerGrants>>, instance: &InstanceParts<'_>) -> StoreReader {
-        StoreReader::new(&self.catalog, grants, instance.time.clone())
+        StoreReader {
+            tape: instance.tape.clone(),
+            ..StoreReader::new(&self.catalog, grants, instance.time.clone())
+        }
     }
 
     fn link<T: HasCapabilities>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
@@ -132,6 +137,7 @@ impl StoreReader {
             snapshots: Vec::new(),
             awaited: None,
             projected: ProjectionCache::default(),
+            tape: Tape::default(),
         }
     }
 
@@ -279,6 +285,7 @@ impl StoreReader {
                 if page.add(*source, object) == PageAdd::Full {
                     return Ok(page.unfinished());
                 }
+                self.tape.record(|| Record::Object(*source, object.clone()));
             }
         }
         Ok(page.finished())
@@ -292,10 +299,12 @@ impl StoreReader {
         };
         let mut document = Vec::new();
         if object.holds(&payload) {
+            self.tape.record(|| Record::Object(source.id(), object.clone()));
             payload.write(object, &mut document);
         } else {
             let read = read_whole(&self.catalog, &self.time, source.id(), object).await;
             let body = read.map_err(|problem| body_error(&mut self.awaited, source.id(), key, &problem))?;
+            self.tape.record(|| Record::Object(source.id(), body.clone()));
             payload.write(&body, &mut document);
         }
         Ok(Some(document))
@@ -384,6 +393,9 @@ impl StoreReader {
                         ),
                     ));
                 }
+                if let Some(object) = snapshot.get(key) {
+                    self.tape.record(|| Record::Object(source, object.clone()));
+                }
                 let (namespace, name) = (key.namespace.to_owned(), key.name.to_owned());
                 keys.push(ObjectKey {
                     source: source.0,
@@ -417,6 +429,13 @@ impl StoreReader {
                 // Sorted, so values beyond the page of one source are beyond the page of all.
                 if values.len() == limit && values.last().is_some_and(|last: &String| **last < *value) {
                     break;
+                }
+                // An object that has it.
+                if self.tape.runs()
+                    && let Ok(mut having) = snapshot.by_index_after(index, value, None)
+                    && let Some(object) = having.next()
+                {
+                    self.tape.record(|| Record::Object(source, object.clone()));
                 }
                 values.insert(value.to_owned());
                 if values.len() > limit {

@@ -11,6 +11,7 @@ use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 use crate::bindings::informant::plugin::types;
 use crate::capability::parts::InstanceParts;
 use crate::capability::{self, CallCapabilities, Grants, HasCapabilities, PluginCapabilities};
+use crate::capture::Tape;
 use crate::component::Offer;
 use crate::component::manifest::Manifest;
 use crate::component::script::Script;
@@ -35,6 +36,8 @@ pub(crate) struct GuestState {
     pub(crate) budget: Budget,
     pub(crate) output: Output,
     pub(crate) capabilities: CallCapabilities,
+    /// Records a call that is captured.
+    pub(crate) tape: Tape,
     /// Sees the calls, in a run of a scenario.
     pub(crate) hooks: Option<Arc<Hooks>>,
 }
@@ -63,16 +66,18 @@ impl GuestState {
         watchdog: &CallWatchdog,
         script: Option<&Script>,
     ) -> Store<GuestState> {
-        let output = resources.capabilities.log.output();
+        let tape = Tape::default();
+        let output = resources.capabilities.log.output(&tape);
         let mut handles = ResourceTable::new();
         handles.set_max_capacity(HANDLES_MAX);
         let parts = InstanceParts {
             manifest: &resources.manifest,
             time: watchdog.call_time(),
             output: &output,
+            tape: &tape,
         };
         let state = GuestState {
-            wasi: wasi::context(resources.wasi_mode, &output, script, resources.hooks.as_deref()),
+            wasi: wasi::context(resources.wasi_mode, &output, script, resources.hooks.as_deref(), &tape),
             handles,
             limiter: Limiter::new(
                 Arc::clone(resources.capabilities.log.plugin()),
@@ -86,6 +91,7 @@ impl GuestState {
             ),
             capabilities: resources.capabilities.of_instance(&resources.grants, &parts),
             output,
+            tape,
             hooks: resources.hooks,
         };
         let mut store = Store::new(engine, state);

@@ -5,13 +5,14 @@
 //! plugin's log. Only the script runner gets a script on stdin and its name as an argument. An instance that must be
 //! deterministic has frozen clocks and fixed random numbers.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use wasmtime_wasi::p2::pipe::MemoryInputPipe;
 use wasmtime_wasi::{HostMonotonicClock, HostWallClock, WasiCtx, WasiCtxBuilder};
 
+use crate::capture::Tape;
 use crate::component::script::{self, Script};
 use crate::observed::Hooks;
 use crate::output::{Output, Stream};
@@ -31,8 +32,14 @@ pub(crate) enum WasiMode {
     Deterministic,
 }
 
-/// WASI for one instance. `hooks`: of the scenario that it runs in, whose clock it sees.
-pub(crate) fn context(wasi_mode: WasiMode, output: &Output, script: Option<&Script>, hooks: Option<&Hooks>) -> WasiCtx {
+/// WASI for one instance. `hooks`: of the scenario that it runs in, whose clock it sees. `tape`: that of the instance.
+pub(crate) fn context(
+    wasi_mode: WasiMode,
+    output: &Output,
+    script: Option<&Script>,
+    hooks: Option<&Hooks>,
+    tape: &Tape,
+) -> WasiCtx {
     let mut wasi = WasiCtxBuilder::new();
     wasi.stdout(output.stream(Stream::Stdout))
         .stderr(output.stream(Stream::Stderr))
@@ -57,9 +64,28 @@ pub(crate) fn context(wasi_mode: WasiMode, output: &Output, script: Option<&Scri
             let clock = &hooks.clock;
             wasi.wall_clock(clock.clone()).monotonic_clock(clock.clone());
         }
-        (WasiMode::Real, None) => {}
+        (WasiMode::Real, None) => {
+            wasi.wall_clock(TapedClock(tape.clone()));
+        }
     }
     wasi.build()
+}
+
+/// The system's clock. What a captured call reads from it first is recorded.
+struct TapedClock(Tape);
+
+impl HostWallClock for TapedClock {
+    fn resolution(&self) -> Duration {
+        Duration::from_nanos(1)
+    }
+
+    fn now(&self) -> Duration {
+        let now = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default();
+        self.0.read_clock(now);
+        now
+    }
 }
 
 /// A clock that stands still: at 1970 for the wall clock, a second after the start for the monotonic one.

@@ -51,6 +51,7 @@ const PLUGIN = ["allow", "component", "config", "informers", "script"];
 /** Reads and checks a file. `override` replaces its `path`. */
 export async function readScenario(file, override) {
   const root = await Node.read(file);
+  if (root.has("time")) root.at("time").needsInformant();
   root.members(MEMBERS);
   const folder = dirname(file);
   const { plugin, informers } = configOf(root);

@@ -162,6 +162,7 @@ pub(super) fn required(method: &Method, path: Option<&str>, parameter: &str) -> 
         ("/api/v1/plugins/{name}/resume", _) => Right::action("plugins", "resume", parameter),
         ("/api/v1/plugins/{name}/restart", _) => Right::action("plugins", "restart", parameter),
         ("/api/v1/plugins/{name}/requeue", _) => Right::action("plugins", "requeue", parameter),
+        ("/api/v1/plugins/{name}/capture", _) => Right::action("plugins", "capture", parameter),
         ("/api/v1/plugins/{name}/trigger", _) => Right::action("plugins", "trigger", parameter),
         ("/api/v1/loglevel", _) => Right::action("configurations", "loglevel", ""),
         _ => return Requirement::Never,

@@ -333,6 +333,7 @@ fn each_route_needs_a_right_of_its_own() {
         (Method::POST, "/api/v1/plugins/{name}/restart"),
         (Method::POST, "/api/v1/plugins/{name}/requeue"),
         (Method::POST, "/api/v1/plugins/{name}/trigger"),
+        (Method::POST, "/api/v1/plugins/{name}/capture"),
         (Method::POST, "/api/v1/loglevel"),
         (Method::POST, "/api/v1/plugins"),
         (Method::DELETE, "/api/v1/plugins"),
@@ -365,6 +366,7 @@ fn each_route_needs_a_right_of_its_own() {
     POST /api/v1/plugins/{name}/restart: update resource "plugins/restart" in API group "informant.dev" at the cluster scope, name "NAME"
     POST /api/v1/plugins/{name}/requeue: update resource "plugins/requeue" in API group "informant.dev" at the cluster scope, name "NAME"
     POST /api/v1/plugins/{name}/trigger: update resource "plugins/trigger" in API group "informant.dev" at the cluster scope, name "NAME"
+    POST /api/v1/plugins/{name}/capture: update resource "plugins/capture" in API group "informant.dev" at the cluster scope, name "NAME"
     POST /api/v1/loglevel: update resource "configurations/loglevel" in API group "informant.dev" at the cluster scope
     POST /api/v1/plugins: Never
     DELETE /api/v1/plugins: Never

@@ -169,7 +169,11 @@ fn letters_in(state: &AdminState, plugin: &Plugin, scope: &ObjectScope<'_>) -> V
 ///
 /// # Errors
 /// If it is not a key; `ambiguous` if objects of several resources that the plugin handles, or failed on, have it.
-fn objects_of(plugin: &Plugin, text: &str, sources: &[Arc<Source>]) -> Result<Vec<(SourceId, Key)>, AdminError> {
+pub(in crate::admin) fn objects_of(
+    plugin: &Plugin,
+    text: &str,
+    sources: &[Arc<Source>],
+) -> Result<Vec<(SourceId, Key)>, AdminError> {
     let key = Key::parse(text).map_err(|error| AdminError::new(Code::Invalid, format!("key \"{text}\": {error}")))?;
     let letters = plugin.listener().ledger().dead_letters();
     let holds = |source: &&Source| {

@@ -23,7 +23,7 @@ use super::lines::ObjectLines;
 use super::port_forward::Forward;
 use super::target::{AdminServer, Target};
 use super::{pod, refusal};
-use crate::admin::AdminError;
+use crate::admin::{AdminError, CAPTURE_WAIT_MAX};
 use crate::escape;
 
 /// How long connecting may take, and how long the TLS handshake.
@@ -31,6 +31,9 @@ const CONNECT_MAX: Duration = Duration::from_secs(5);
 
 /// How long a response may take to begin, and how long it may pause.
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(30);
+
+// A capture is answered by then.
+const _: () = assert!(CAPTURE_WAIT_MAX.as_secs() < SILENCE_MAX.as_secs());
 
 /// The longest error response.
 const ERROR_BYTES_MAX: usize = 64 * 1024;

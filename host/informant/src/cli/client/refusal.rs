@@ -67,6 +67,8 @@ fn check(right: &ResourceRight, origin: &Origin) -> String {
 /// What to ask an administrator for.
 fn grant(right: &ResourceRight) -> String {
     let role = match (right.group.as_str(), right.verb.as_str()) {
+        // It shows objects, so that no role of the chart has it.
+        (OWN_GROUP, _) if right.subresource == "capture" => "a ClusterRole with this right, in a ClusterRoleBinding",
         (OWN_GROUP, "update") => "the ClusterRole informant-operate, in a ClusterRoleBinding",
         (OWN_GROUP, _) => "the ClusterRole informant-view, in a ClusterRoleBinding",
         (_, _) if right.namespace.is_empty() => "a ClusterRole with this right, in a ClusterRoleBinding",

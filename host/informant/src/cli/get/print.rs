@@ -344,7 +344,7 @@ fn pretty(object: &Value) -> io::Result<String> {
     String::from_utf8(text).map_err(io::Error::other)
 }
 
-pub(super) fn yaml_document(out: &mut impl Write, object: &Value) -> io::Result<()> {
+pub(in crate::cli) fn yaml_document(out: &mut impl Write, object: &Value) -> io::Result<()> {
     out.write_all(yaml_text(object)?.as_bytes())
 }
 

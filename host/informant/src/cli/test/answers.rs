@@ -3,15 +3,16 @@
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
+use http::Response;
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, Response};
 use http_body_util::{BodyExt, Full};
 use informant_plugin_host::{HttpBody, HttpCall, HttpClient, HttpError, HttpErrorCode, HttpFuture};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::matching::matches_text;
 use super::recorder::Recorder;
 use super::scenario::{Answer, AnswerError, bytes_of};
+use crate::recorded;
 use crate::sync::lock;
 
 /// The answers that there are, and where requests are recorded. Clones share them.
@@ -53,9 +54,9 @@ impl Answers {
         let mut request = Map::new();
         request.insert("method".to_owned(), method.into());
         request.insert("url".to_owned(), url.clone().into());
-        request.insert("headers".to_owned(), shown_headers(&head.headers));
+        request.insert("headers".to_owned(), recorded::headers(&head.headers).into());
         if !body.is_empty() {
-            request.insert("body".to_owned(), shown_body(&body));
+            request.insert("body".to_owned(), recorded::body(&body));
         }
         let answer = self.take(method, &url);
         let (name, value): (_, Value) = match &answer {
@@ -110,20 +111,4 @@ fn response(answer: &Answer) -> Result<Response<HttpBody>, HttpError> {
         code: HttpErrorCode::Protocol,
         message: error.to_string(),
     })
-}
-
-fn shown_headers(headers: &HeaderMap) -> Value {
-    let headers = headers.iter().map(|(name, value)| {
-        let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
-        (name.as_str().to_owned(), Value::from(value))
-    });
-    Value::Object(headers.collect())
-}
-
-/// JSON if it is an object or a list, or else a text.
-fn shown_body(body: &[u8]) -> Value {
-    match serde_json::from_slice(body) {
-        Ok(value @ (Value::Object(_) | Value::Array(_))) => value,
-        _ => json!(String::from_utf8_lossy(body)),
-    }
 }

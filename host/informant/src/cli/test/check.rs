@@ -3,11 +3,12 @@
 use serde_json::{Map, Value, json};
 
 use super::flow::flow;
-use super::matching::{compare_stream, differences, expectation_of, fitted, literal, matches, matches_text};
+use super::matching::{compare_stream, differences, expectation_of, fitted, matches, matches_text};
 use super::scenario::{Amount, Expect, Indexed, Object};
 use super::series;
 use super::update::{Edit, edit};
 use super::world::{World, object_of};
+use crate::recorded::literal;
 use informant_config::FilePosition;
 
 /// An expectation that did not match, or a step that could not be done.

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use super::flow::flow;
 use super::scenario::{Entry, Listed, Stream};
+use crate::recorded::literal;
 
 /// The texts of an entry in which `*` stands for any text.
 const WILD: [&str; 3] = ["error", "message", "url"];
@@ -55,11 +56,6 @@ pub(super) fn matches_text(pattern: &str, actual: &str) -> bool {
         }
     }
     left.ends_with(last.as_str())
-}
-
-/// A text as a pattern that only it matches.
-pub(super) fn literal(text: &str) -> String {
-    text.replace('*', "\\*")
 }
 
 fn matches_entry(pattern: &Map<String, Value>, actual: &Value) -> bool {

@@ -100,6 +100,8 @@ impl Prepared {
         if let Some(section) = self.config.plugins.get_mut(&self.plugin) {
             section.spec.content = content.origin().at(&file);
             section.spec.sha256 = None;
+            // Only the captured calls are made.
+            section.spec.paused |= self.scenario.replays();
         }
         Ok(())
     }

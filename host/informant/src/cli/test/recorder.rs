@@ -3,17 +3,13 @@
 use std::fmt::{Debug, Write as _};
 use std::sync::{Arc, Mutex};
 
-use informant_plugin_host::{
-    CallObserver, KubeAction, KubeApi, KubeCall, KubeError, KubeFuture, KubePatchKind, ScenarioCall,
-};
-use informant_spec::KubeVerb;
-use serde_json::{Map, Value, json};
+use informant_plugin_host::{CallObserver, KubeApi, KubeCall, KubeError, KubeFuture, KubeRequest, ScenarioCall};
+use serde_json::{Value, json};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-use super::scenario::reference;
-use crate::kube_api::ClusterApi;
+use crate::recorded;
 use crate::sync::lock;
 
 /// The target of the lines of plugins.
@@ -55,7 +51,7 @@ impl Recorder {
     }
 
     /// Puts itself in front of what sends requests to the cluster.
-    pub(super) fn watch(&self, clusters: ClusterApi) -> Arc<dyn KubeApi> {
+    pub(super) fn watch(&self, clusters: Arc<dyn KubeApi>) -> Arc<dyn KubeApi> {
         Arc::new(RecordedCluster {
             clusters,
             recorder: self.clone(),
@@ -75,13 +71,13 @@ impl CallObserver for Recorder {
 }
 
 struct RecordedCluster {
-    clusters: ClusterApi,
+    clusters: Arc<dyn KubeApi>,
     recorder: Recorder,
 }
 
 impl KubeApi for RecordedCluster {
     fn call(&self, call: KubeCall) -> KubeFuture {
-        let Some(mut write) = write_of(&call) else {
+        let Some(mut write) = recorded::write(&KubeRequest::from(&call)) else {
             return self.clusters.call(call);
         };
         let (answer, recorder) = (self.clusters.call(call), self.recorder.clone());
@@ -100,41 +96,6 @@ impl KubeApi for RecordedCluster {
     fn cluster(&self, name: &str) -> Result<String, KubeError> {
         self.clusters.cluster(name)
     }
-}
-
-/// A write as an expectation has it; none for a read.
-fn write_of(call: &KubeCall) -> Option<Map<String, Value>> {
-    let (kind, document) = match &call.action {
-        KubeAction::Get | KubeAction::List(_) => return None,
-        KubeAction::Create(document, _) | KubeAction::Update(document, _) => (None, Some(document)),
-        KubeAction::Patch(kind, document, _) => (Some(*kind), Some(document)),
-        KubeAction::Delete(_) => (None, None),
-    };
-    let document = document.map(|document| serde_json::from_slice::<Value>(document).unwrap_or_default());
-    let address = &call.address;
-    let of_document = document
-        .as_ref()
-        .and_then(|document| document.pointer("/metadata/name")?.as_str());
-    let name = match (&*address.name, call.action.verb()) {
-        ("", KubeVerb::Create) => of_document.unwrap_or_default(),
-        (name, _) => name,
-    };
-    let object = reference(&address.resource.to_string(), &address.namespace, name);
-    let mut write = Map::new();
-    write.insert("verb".to_owned(), call.action.verb().as_str().into());
-    write.insert("object".to_owned(), object.into());
-    if !address.subresource.is_empty() {
-        write.insert("subresource".to_owned(), address.subresource.clone().into());
-    }
-    let kind = kind.map(|kind| match kind {
-        KubePatchKind::Merge => "merge",
-        KubePatchKind::Json => "json",
-        KubePatchKind::Strategic => "strategic",
-        KubePatchKind::Apply => "apply",
-    });
-    write.extend(kind.map(|kind| ("kind".to_owned(), kind.into())));
-    write.extend(document.map(|document| ("document".to_owned(), document)));
-    Some(write)
 }
 
 /// The log of one thread.

@@ -2,23 +2,32 @@
 
 mod expect;
 mod objects;
+mod replay;
 mod steps;
 
 use std::path::{Path, PathBuf};
 
 use informant_config::{Problem, Problems, SourceFile};
+use jiff::Timestamp;
 use serde_json::Value;
 
 pub(super) use self::expect::{Amount, Entry, Expect, Indexed, Listed, Stream};
-pub(super) use self::objects::{Object, Reference, reference};
+pub(super) use self::objects::{Object, Reference};
+pub(super) use self::replay::{About, Replay, Reply};
 pub(super) use self::steps::{Action, Answer, AnswerError, Step};
 use super::yaml::{Node, Reader, Yaml, documents};
 use crate::config_file;
+use crate::recorded::SCENARIO_SUFFIX as SUFFIX;
 
-/// How the names of scenario files end.
-pub(super) const SUFFIX: &str = ".scenario.yaml";
+const MEMBERS: [&str; 9] = [
+    "config", "http", "kv", "name", "objects", "path", "plugin", "steps", "time",
+];
 
-const MEMBERS: [&str; 8] = ["config", "http", "kv", "name", "objects", "path", "plugin", "steps"];
+/// When the steps begin without `time`: 2026-01-01T00:00:00Z.
+const STEPS_BEGIN_UNIX_SECONDS: i64 = 1_767_225_600;
+
+/// The earliest time at which steps may begin: the start comes before.
+const TIME_MIN_UNIX_SECONDS: i64 = 24 * 60 * 60;
 
 /// One file.
 #[derive(Debug)]
@@ -35,6 +44,8 @@ pub(super) struct Scenario {
     pub(super) kv: Vec<(String, Vec<u8>)>,
     pub(super) http: Vec<Answer>,
     pub(super) steps: Vec<Step>,
+    /// When they begin.
+    pub(super) time: Timestamp,
 }
 
 /// Where the configuration is.
@@ -83,6 +94,12 @@ impl Scenario {
         Ok(parts.into_scenario(file))
     }
 
+    /// Whether it replays calls: then the handler is called for nothing else.
+    pub(super) fn replays(&self) -> bool {
+        let mut actions = self.steps.iter().filter_map(|step| step.action.as_ref());
+        actions.any(|action| matches!(action, Action::Replay(_)))
+    }
+
     /// The folder that paths in the file are relative to.
     pub(super) fn folder(&self) -> PathBuf {
         folder_of(self.file.path())
@@ -99,6 +116,7 @@ struct Parts {
     kv: Vec<(String, Vec<u8>)>,
     http: Vec<Answer>,
     steps: Vec<Step>,
+    time: Option<Timestamp>,
 }
 
 impl Parts {
@@ -147,6 +165,7 @@ impl Parts {
                 .map(|node| steps::read_answers(reader, node))
                 .unwrap_or_default(),
             steps: steps.map(|node| steps::read(reader, node)).unwrap_or_default(),
+            time: members.get("time").and_then(|node| read_time(reader, node)),
         }
     }
 
@@ -162,9 +181,23 @@ impl Parts {
             kv: self.kv,
             http: self.http,
             steps: self.steps,
+            time: (self.time).unwrap_or_else(|| Timestamp::constant(STEPS_BEGIN_UNIX_SECONDS, 0)),
             file,
         }
     }
+}
+
+fn read_time(reader: &mut Reader<'_>, node: &Node) -> Option<Timestamp> {
+    let text = reader.text(node, "time")?;
+    let time = text
+        .parse::<Timestamp>()
+        .ok()
+        .filter(|time| time.as_second() >= TIME_MIN_UNIX_SECONDS);
+    if time.is_none() {
+        let help = "write it as in 2026-01-01T00:00:00Z, not before 1970-01-02";
+        reader.refuse(node, format!("`time`: \"{text}\" is not a time"), help);
+    }
+    time
 }
 
 fn read_keys(reader: &mut Reader<'_>, node: &Node) -> Vec<(String, Vec<u8>)> {

@@ -11,7 +11,7 @@ use informant_spec::{PluginSpec, WaitFor};
 use serde_json::Value;
 
 use super::prepare::{Prepared, is_definition, watches};
-use super::scenario::{Action, Entry, Expect, Indexed, Listed, Object, Stream};
+use super::scenario::{About, Action, Entry, Expect, Indexed, Listed, Object, Reference, Stream};
 use super::series;
 use super::world::resource_of;
 
@@ -151,12 +151,23 @@ impl Checks<'_> {
             Action::Apply(objects) => objects.iter().for_each(|object| self.given(object, "apply")),
             Action::Patch(object) => self.given(object, "patch"),
             Action::Delete(about) => drop(self.kind_at(about.position, &about.resource)),
-            Action::Requeue(Some(about)) | Action::Trigger(about) => {
-                if let Some(kind) = self.kind_at(about.position, &about.resource) {
-                    self.called_for(about.position, &kind, Some(&about.namespace));
+            Action::Requeue(Some(about)) | Action::Trigger(about) => self.asked_for(about),
+            Action::Replay(replay) => match &replay.about {
+                About::Key(about) => self.asked_for(about),
+                About::Object(object) => {
+                    if let Some(kind) = self.kind(object) {
+                        self.called_for(object.position, &kind, object.namespace.as_deref());
+                    }
                 }
-            }
+            },
             Action::Wait(_) | Action::Http(_) | Action::Swap(_) | Action::Requeue(None) => {}
+        }
+    }
+
+    /// A call that a step asks for.
+    fn asked_for(&mut self, about: &Reference) {
+        if let Some(kind) = self.kind_at(about.position, &about.resource) {
+            self.called_for(about.position, &kind, Some(&about.namespace));
         }
     }
 

@@ -6,6 +6,7 @@
 //!                              └──────────── writes ─────────────┴─ HTTP ─▶ Answers
 //! ```
 
+mod replay;
 mod state;
 
 use std::path::{Path, PathBuf};
@@ -26,13 +27,11 @@ use super::answers::Answers;
 use super::keys::Keys;
 use super::prepare::{Prepared, Version};
 use super::recorder::Recorder;
+use super::replies::Replies;
 use super::scenario::{Action, Object, Reference};
 use crate::daemon::{InProcess, InProcessParts, PluginPhase};
 use crate::directories;
 use crate::guests::compiler;
-
-/// When the steps begin: 2026-01-01T00:00:00Z.
-const STEPS_BEGIN_UNIX_SECONDS: i64 = 1_767_225_600;
 
 /// The time before the steps, in which everything starts: 10 s.
 const START: Duration = Duration::from_secs(10);
@@ -54,6 +53,8 @@ pub(super) struct World {
     pub(super) recorder: Recorder,
     pub(super) keys: Keys,
     answers: Answers,
+    /// Of the cluster, to calls that are replayed.
+    replies: Replies,
     /// The file of the plugin, which a swap replaces.
     file: PathBuf,
     /// Why the plugin or its next version was refused, until an expectation looks at it.
@@ -68,22 +69,23 @@ impl World {
     /// If an object is refused, or the engine cannot be created.
     pub(super) async fn start(prepared: &Prepared, recorder: Recorder) -> Result<World> {
         let scenario = &prepared.scenario;
-        let began = Timestamp::from_second(STEPS_BEGIN_UNIX_SECONDS)?;
-        let began = began.checked_sub(SignedDuration::try_from(START)?)?;
-        let server = ApiServer::new(Options {
+        let began = scenario.time.checked_sub(SignedDuration::try_from(START)?)?;
+        let options = Options {
             start: began,
             ..Options::default()
-        });
-        for object in &scenario.objects {
-            put(&server, object)?;
-        }
+        };
+        let server = replay::server_with(&options, &scenario.objects)?;
+        let (replies, replays) = (Replies::default(), scenario.replays());
         let keys = Keys::of(&scenario.kv);
         let answers = Answers::new(&scenario.http, &recorder);
-        let watching = recorder.clone();
+        let (watching, captured) = (recorder.clone(), replies.clone());
         let daemon = InProcess::start(InProcessParts {
             config: prepared.config.clone(),
             client: kube::Client::new(server.service(), "default"),
-            watch_kube: Box::new(move |clusters| watching.watch(clusters)),
+            watch_kube: Box::new(move |clusters| match replays {
+                true => watching.watch(Arc::new(captured)),
+                false => watching.watch(Arc::new(clusters)),
+            }),
             key_value: prepared.has_keys.then(|| Arc::new(keys.clone()) as Arc<dyn KeyValue>),
             http: Arc::new(answers.clone()) as Arc<dyn HttpClient>,
             hooks: ScenarioHooks {
@@ -101,6 +103,7 @@ impl World {
             recorder,
             keys,
             answers,
+            replies,
             file: prepared.file(),
             refused: None,
         };
@@ -175,6 +178,7 @@ impl World {
                 return Ok(());
             }
             Action::Http(answers) => self.answers.replace(answers),
+            Action::Replay(replay) => self.replay(replay).await?,
             Action::Swap(path) => match version.context("the new version was not prepared")? {
                 Ok(version) => self.swap(path, version).await?,
                 Err(reason) => self.refused = Some(reason.clone()),

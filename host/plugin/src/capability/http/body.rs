@@ -14,12 +14,14 @@ use super::metrics::HttpLimit;
 use super::plugin::HttpPlugin;
 use super::{timed_out, wasi_error};
 use crate::capability::http::client::{HttpBody, HttpError, HttpErrorCode};
+use crate::capture::HttpTape;
 
 /// A request's body, which may have so many bytes.
 pub(super) struct RequestBody {
     pub(super) inner: WasiBody,
     pub(super) left: usize,
     pub(super) plugin: Arc<HttpPlugin>,
+    pub(super) tape: HttpTape,
 }
 
 /// A response's body, which may have so many bytes, and must end in time.
@@ -33,6 +35,7 @@ pub(super) struct ResponseBody {
     /// Completes when the present wait has taken that long.
     pub(super) silent: Option<BoxFuture>,
     pub(super) plugin: Arc<HttpPlugin>,
+    pub(super) tape: HttpTape,
 }
 
 /// Takes the bytes of a frame from `left`; none if there are more.
@@ -64,6 +67,7 @@ impl Body for RequestBody {
             let message = format!("the request's body exceeds {max} bytes (limits.http-request)");
             return Poll::Ready(Some(Err(HttpError::new(HttpErrorCode::RequestTooLarge, message))));
         }
+        frame.data_ref().into_iter().for_each(|data| self.tape.sent(data));
         Poll::Ready(Some(Ok(frame)))
     }
 
@@ -120,6 +124,7 @@ impl Body for ResponseBody {
             let max = self.plugin.limits().http_response_bytes;
             return Poll::Ready(Some(Err(WasiError::HttpResponseBodySize(Some(max as u64)))));
         }
+        frame.data_ref().into_iter().for_each(|data| self.tape.received(data));
         Poll::Ready(Some(Ok(frame)))
     }
 

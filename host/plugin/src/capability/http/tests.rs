@@ -39,6 +39,7 @@ async fn received(gaps: &'static [u64], silence_max: Option<Duration>) -> (Resul
         manifest: &Arc::default(),
         time: &CallTime::new(Arc::new(TokioTime), Duration::from_secs(60)),
         output: &Output::new(Arc::from("p"), Counter::default()),
+        tape: &Tape::default(),
     };
     let mut caller = plugin.call(&grants, &instance).hooks;
     let options = RequestOptions {

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use informant_spec::{KubeResource, KubeVerb};
 
+use crate::capture::{KubeFailure, KubeRequest};
 use crate::text::truncated;
 
 /// The future of a call. Boxed, because it waits for the network anyway.
@@ -258,6 +259,61 @@ impl KubeError {
             is_from_kubernetes: false,
             message: truncated(message),
             retry_after: None,
+        }
+    }
+}
+
+impl KubePatchKind {
+    /// Its name in scenarios.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            KubePatchKind::Merge => "merge",
+            KubePatchKind::Json => "json",
+            KubePatchKind::Strategic => "strategic",
+            KubePatchKind::Apply => "apply",
+        }
+    }
+}
+
+impl From<&KubeCall> for KubeRequest {
+    fn from(call: &KubeCall) -> KubeRequest {
+        let KubeCall { address, action, .. } = call;
+        let mut request = KubeRequest {
+            verb: action.verb().as_str(),
+            resource: address.resource.to_string(),
+            namespace: address.namespace.clone(),
+            name: address.name.clone(),
+            subresource: address.subresource.clone(),
+            ..KubeRequest::default()
+        };
+        match action {
+            KubeAction::Get | KubeAction::Delete(_) => {}
+            KubeAction::List(list) => {
+                request.label_selector.clone_from(&list.label_selector);
+                request.field_selector.clone_from(&list.field_selector);
+                request.cursor.clone_from(&list.cursor);
+            }
+            KubeAction::Create(document, _) | KubeAction::Update(document, _) => {
+                request.document = Some(document.clone());
+            }
+            KubeAction::Patch(kind, document, _) => {
+                request.patch = Some(kind.as_str());
+                request.document = Some(document.clone());
+            }
+        }
+        request
+    }
+}
+
+impl From<&KubeError> for KubeFailure {
+    fn from(error: &KubeError) -> KubeFailure {
+        KubeFailure {
+            code: error.code.as_str(),
+            status: error.status,
+            reason: error.reason.clone(),
+            message: error.message.clone(),
+            retry_after: error.retry_after,
         }
     }
 }

@@ -36,6 +36,7 @@ impl KubeCaller {
             address,
             action,
             is_awaited,
+            recorder: self.tape.recorder(),
         })
     }
 }

@@ -13,10 +13,20 @@ use super::plugin::{KubeGrants, KubePlugin};
 use super::writes::{Target, WriteInFlight};
 use super::{KUBE_ANSWER_BYTES_MAX, KUBE_DOCUMENT_BYTES_MAX};
 use crate::capability::parts::Current;
+use crate::capture::{KubeFailure, KubeRequest, Record, Recorder};
 use crate::effects::{Effect, EffectKind, beginning};
 use crate::engine::wait::{self, TooLate};
 
-/// Sends a call if it is valid and granted. It ends within `wait_max`, including the wait for a permit of `turns`.
+/// What a call passes on its way.
+#[derive(Clone, Copy)]
+pub(crate) struct Way<'a> {
+    /// It waits for a permit.
+    pub(crate) turns: Option<&'a Semaphore>,
+    /// It is recorded, with its answer.
+    pub(crate) recorder: Option<&'a Recorder>,
+}
+
+/// Sends a call if it is valid and granted. It ends within `wait_max`, including the wait for a permit.
 /// Errors: [`KubeError`]; without a status if nothing was sent, or if there was no response.
 pub(crate) async fn send(
     plugin: &KubePlugin,
@@ -24,11 +34,11 @@ pub(crate) async fn send(
     mut address: KubeAddress,
     mut action: KubeAction,
     wait_max: Duration,
-    turns: Option<&Semaphore>,
+    way: Way<'_>,
 ) -> Result<Vec<u8>, KubeError> {
     authorize(&plugin.plugin, grants, &address, &action)?;
     let began = plugin.env.now();
-    let _permit = match turns {
+    let _permit = match way.turns {
         Some(turns) => {
             // Never closed.
             let permit = wait::at_most(&*plugin.env, wait_max, turns.acquire()).await;
@@ -60,6 +70,7 @@ pub(crate) async fn send(
         action,
         answer_bytes_max: KUBE_ANSWER_BYTES_MAX,
     };
+    let recorded = way.recorder.map(|recorder| (recorder, KubeRequest::from(&call)));
     let answer = match wait::at_most(&*plugin.env, wait_max, api.call(call)).await {
         Ok(answer) => answer,
         Err(TooLate) => Err(KubeError::new(
@@ -69,6 +80,10 @@ pub(crate) async fn send(
             ),
         )),
     };
+    if let Some((recorder, request)) = recorded {
+        let reply = answer.clone().map_err(|error| KubeFailure::from(&error));
+        recorder.record(Record::Kube(Box::new(request), reply));
+    }
     if let Some(write) = write {
         let version = answer.as_ref().map(|body| version_of(body));
         write.ended(version.as_ref().map(Option::as_deref).map_err(|error| *error));

@@ -274,6 +274,7 @@ async fn only_calls_that_commit_may_use_keys() {
         manifest: &Arc::default(),
         time: &time,
         output: &Output::new(Arc::from("counter"), Counter::default()),
+        tape: &Tape::default(),
     };
     let mut caller = rights.call(&Arc::new(Current::new(())), &parts);
     caller.begin(call_about(None, Err("not here")));

@@ -117,6 +117,8 @@ class Scenario(NamedTuple):
 def read_scenario(file: str, override: str | None = None) -> Scenario:
     """Reads and checks a file. ``override`` replaces its ``path``."""
     root = Node.read(file)
+    if root.has("time"):
+        root.at("time").needs_informant()
     root.members(_MEMBERS)
     folder = os.path.dirname(file)
     plugin, informers = _config(root)

@@ -6,6 +6,7 @@ use informant_config::{FilePosition, SourceFile};
 use serde_json::Value;
 
 use crate::cli::test::yaml::{Node, Reader, Yaml, documents};
+use crate::recorded::reference;
 
 /// An object as a scenario has it.
 #[derive(Debug, Clone)]
@@ -31,14 +32,6 @@ pub(in crate::cli::test) struct Reference {
 impl fmt::Display for Reference {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&reference(&self.resource, &self.namespace, &self.name))
-    }
-}
-
-/// A reference as text.
-pub(in crate::cli::test) fn reference(resource: &str, namespace: &str, name: &str) -> String {
-    match namespace {
-        "" => format!("{resource} {name}"),
-        namespace => format!("{resource} {namespace}/{name}"),
     }
 }
 

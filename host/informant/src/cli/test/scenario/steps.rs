@@ -8,17 +8,17 @@ use serde_json::Value;
 
 use super::expect::{self, Expect};
 use super::objects::{self, Object, Reference};
+use super::replay::{self, Replay};
 use crate::cli::test::yaml::{Members, Node, Reader, Yaml};
 
-const ACTIONS: [&str; 8] = ["apply", "delete", "http", "patch", "requeue", "swap", "trigger", "wait"];
+const ACTIONS: [&str; 9] = [
+    "apply", "delete", "http", "patch", "replay", "requeue", "swap", "trigger", "wait",
+];
 
 const ANSWER_MEMBERS: [&str; 8] = ["after", "body", "error", "headers", "method", "status", "times", "url"];
 
 /// The longest `wait`: 30 days. What takes longer is not tested by waiting.
 const WAIT_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-
-/// The step that `informant plugin capture` will write.
-const RESERVED: &str = "replay";
 
 #[derive(Debug)]
 pub(in crate::cli::test) struct Step {
@@ -34,6 +34,7 @@ pub(in crate::cli::test) enum Action {
     Delete(Reference),
     Wait(Duration),
     Http(Vec<Answer>),
+    Replay(Box<Replay>),
     /// The path of the new version, relative to the scenario.
     Swap(PathBuf),
     /// None: all dead letters.
@@ -85,23 +86,6 @@ pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Vec<Step> {
 
 fn read_step(reader: &mut Reader<'_>, node: &Node) -> Step {
     let position = reader.position(node);
-    if let Yaml::Map(members) = &node.value
-        && let Some(reserved) = members.iter().find(|member| member.name == RESERVED)
-    {
-        let at = reader.file.position(reserved.span.start);
-        let message = format!("this version of Informant does not run the step `{RESERVED}`");
-        reader.refuse_at(
-            at,
-            message,
-            "it is reserved for `informant plugin capture`: use another version of Informant",
-        );
-        let (action, expect) = (None, None);
-        return Step {
-            position,
-            action,
-            expect,
-        };
-    }
     let known: Vec<&str> = ACTIONS.into_iter().chain(["expect"]).collect();
     let members = reader.members(node, "a step", &known);
     let actions: Vec<&str> = ACTIONS.into_iter().filter(|name| members.get(name).is_some()).collect();
@@ -131,6 +115,7 @@ fn read_action(reader: &mut Reader<'_>, name: &str, node: &Node) -> Option<Actio
         "delete" => Action::Delete(objects::read_reference(reader, node, "delete")?),
         "wait" => Action::Wait(read_duration(reader, node, "wait")?),
         "http" => Action::Http(read_answers(reader, node)),
+        "replay" => Action::Replay(Box::new(replay::read(reader, node)?)),
         "swap" => Action::Swap(reader.text(node, "swap")?.into()),
         "requeue" if matches!(&node.value, Yaml::Text(text) if text == "all") => Action::Requeue(None),
         "requeue" => Action::Requeue(Some(objects::read_reference(reader, node, "requeue")?)),
@@ -229,7 +214,7 @@ fn read_headers(reader: &mut Reader<'_>, node: &Node) -> Vec<(String, String)> {
     headers
 }
 
-fn read_number(reader: &mut Reader<'_>, node: &Node, what: &str, min: u64, max: u64) -> Option<u64> {
+pub(super) fn read_number(reader: &mut Reader<'_>, node: &Node, what: &str, min: u64, max: u64) -> Option<u64> {
     let number = match &node.value {
         Yaml::Number(number) => number.as_u64().filter(|number| (min..=max).contains(number)),
         _ => None,

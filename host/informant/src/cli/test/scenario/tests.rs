@@ -34,11 +34,12 @@ fn every_mistake_is_named_with_its_place_and_remedy() {
             ],
         ),
         (
-            "steps:\n  - wait: 1s\n    delete: v1/pods a/b\n  - delete: pods/b\n  - replay: {}\n",
+            "steps:\n  - wait: 1s\n    delete: v1/pods a/b\n  - delete: pods/b\n  - replay: {}\n  - replay: { call: on-add }\n",
             &[
                 "2:5: a step has two actions: `delete` and `wait`",
                 "4:13: `delete`: \"pods/b\" is not a reference",
-                "5:5: this version of Informant does not run the step `replay`",
+                "5:13: `replay` does not say which function is called (`call`)",
+                "6:13: `replay` has no `object`",
             ],
         ),
         (

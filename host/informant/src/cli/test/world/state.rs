@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 
 use informant_cache::SourceInfo;
-use informant_config::show_duration;
 use informant_object::SourceId;
-use informant_plugin_host::{CallResult, ScenarioCall};
-use serde_json::{Map, Value, json};
+use informant_plugin_host::ScenarioCall;
+use serde_json::{Value, json};
 
 use super::World;
 use crate::cli::test::recorder::Recorded;
-use crate::cli::test::scenario::{Stream, reference};
+use crate::cli::test::scenario::Stream;
 use crate::cli::test::series;
 use crate::daemon::PluginPhase;
+use crate::recorded::{self, reference};
 
 /// What has happened since the last expectation.
 pub(in crate::cli::test) struct Happened {
@@ -46,7 +46,7 @@ impl World {
             ..
         } = self.recorder.take();
         Happened {
-            calls: calls.into_iter().map(|call| self.call(call)).collect(),
+            calls: calls.iter().map(|call| self.call(call)).collect(),
             log,
             writes,
             http,
@@ -58,45 +58,11 @@ impl World {
         self.daemon.registry().catalog().info(source)
     }
 
-    fn call(&self, call: ScenarioCall) -> Value {
-        let mut entry = Map::new();
-        let mut set = |name: &str, value: Value| drop(entry.insert(name.to_owned(), value));
-        set("call", call.function.into());
-        if let Some(about) = call.about {
-            let resource = self.info(about.source).map(|info| info.resource).unwrap_or_default();
-            let object = match &about.object {
-                Some((namespace, name)) => reference(&resource, namespace, name),
-                None => resource,
-            };
-            set("object", object.into());
-            set("reason", about.reason.into());
-            set("attempt", about.attempt.into());
-        }
-        let result = match call.result {
-            CallResult::Ok { requeue_after } => {
-                if let Some(after) = requeue_after {
-                    set("requeueAfter", show_duration(after).into());
-                }
-                "ok"
-            }
-            CallResult::Retry { message, after } => {
-                set("error", message.into());
-                if let Some(after) = after {
-                    set("requeueAfter", show_duration(after).into());
-                }
-                "retry"
-            }
-            CallResult::Permanent(message) => {
-                set("error", message.into());
-                "permanent"
-            }
-            CallResult::Trap(message) => {
-                set("error", message.into());
-                "trap"
-            }
-        };
-        set("result", result.into());
-        Value::Object(entry)
+    fn call(&self, call: &ScenarioCall) -> Value {
+        let source = call.about.as_ref().map(|about| about.source);
+        let info = source.and_then(|source| self.info(source));
+        let resource = info.map(|info| info.resource).unwrap_or_default();
+        recorded::call(call, &resource).into()
     }
 
     fn dead_letters(&self) -> Vec<Value> {

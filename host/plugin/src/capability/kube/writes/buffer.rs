@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::capability::kube::api::{KubeAction, KubeAddress, KubeError, KubeErrorCode};
 use crate::capability::kube::writes::{CALL_WRITES_BYTES_MAX, CALL_WRITES_MAX};
+use crate::capture::Recorder;
 
 /// Bytes that a write takes besides its document and its address.
 const OVERHEAD_BYTES: usize = 256;
@@ -19,6 +20,8 @@ pub(crate) struct DeferredWrite {
     pub(crate) name: String,
     /// Whether the event ends only when the cache has seen it.
     pub(crate) is_awaited: bool,
+    /// Of a call that is captured.
+    pub(crate) recorder: Option<Arc<Recorder>>,
 }
 
 /// The object that a write changes: one cluster, one resource, one name.

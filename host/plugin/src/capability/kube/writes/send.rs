@@ -1,10 +1,11 @@
 //! Makes one write, unless the cache shows that it would change nothing.
 
 use crate::capability::kube::api::{KubeAction, KubePatchKind};
-use crate::capability::kube::gate::{describe, send, version_of};
+use crate::capability::kube::gate::{Way, describe, send, version_of};
 use crate::capability::kube::writes::result::WriteResult;
 use crate::capability::kube::writes::{DeferredWrite, unchanged};
 use crate::capability::kube::{KUBE_WAIT_MAX, KubePlugin};
+use crate::capture::Record;
 
 pub(super) struct Made {
     pub(super) result: WriteResult,
@@ -27,8 +28,12 @@ pub(super) async fn make(plugin: &KubePlugin, write: &DeferredWrite) -> Made {
     let is_dry_run = plugin.dry_run.is_dry_run();
     let grants = plugin.grants();
     let (address, action) = (write.address.clone(), write.action.clone());
+    let way = Way {
+        turns: None,
+        recorder: write.recorder.as_deref(),
+    };
     let began = plugin.env.now();
-    let answer = send(plugin, &grants, address, action, KUBE_WAIT_MAX, None).await;
+    let answer = send(plugin, &grants, address, action, KUBE_WAIT_MAX, way).await;
     plugin.count(write.action.verb(), answer.as_ref().err(), began);
     // The cache never sees what a dry run wrote.
     let version = answer
@@ -54,6 +59,9 @@ fn is_unchanged(plugin: &KubePlugin, write: &DeferredWrite) -> bool {
     let Some((source, object)) = plugin.cache.object(&write.address) else {
         return false;
     };
+    if let Some(recorder) = &write.recorder {
+        recorder.record(Record::Object(source.id(), object.clone()));
+    }
     // Read before the object is compared: a direct call may write meanwhile.
     if !plugin.own.are_seen(&write.target, object.version()) {
         return false;

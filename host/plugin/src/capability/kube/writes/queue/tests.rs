@@ -25,6 +25,7 @@ fn write_of(name: &str, bytes: usize) -> DeferredWrite {
         target: Target::new(&address, name),
         name: name.to_owned(),
         is_awaited: false,
+        recorder: None,
         address,
         action,
     }

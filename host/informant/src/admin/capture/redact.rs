@@ -1,0 +1,299 @@
+//! Takes credentials out of a capture, by rules. docs/reference/scenarios.md states them for users.
+
+use std::collections::BTreeSet;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value};
+
+use crate::recorded::literal;
+
+/// What is written in place of a value.
+const PLACEHOLDER: &str = "REDACTED";
+
+/// A name that contains one of these, in small letters and digits alone, names a credential.
+const CREDENTIALS: [&str; 13] = [
+    "accesskey",
+    "apikey",
+    "authorization",
+    "bearer",
+    "cookie",
+    "credential",
+    "passphrase",
+    "passwd",
+    "password",
+    "privatekey",
+    "secret",
+    "sessionid",
+    "token",
+];
+
+/// Whole names of credentials.
+const CREDENTIAL_NAMES: [&str; 5] = ["auth", "jwt", "pass", "psk", "pwd"];
+
+/// A name that ends so says where a credential is, or what kind it has: `secretName`, `tokenPath`.
+const PLACES: [&str; 8] = [
+    "expirationseconds",
+    "file",
+    "name",
+    "namespace",
+    "path",
+    "ref",
+    "type",
+    "url",
+];
+
+/// What kubectl keeps of the document that was applied, which may have been a Secret's.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// The shortest token behind `Bearer` or `Basic`: 8 characters. What is shorter is a word.
+const TOKEN_CHARS_MIN: usize = 8;
+
+/// Redacts, and remembers what.
+#[derive(Debug, Default)]
+pub(super) struct Redactor {
+    found: BTreeSet<String>,
+}
+
+/// What a value is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Use {
+    /// It is given to the plugin: it keeps its shape, with placeholders.
+    Data,
+    /// What the plugin does is compared with it: redacted members are left out.
+    Pattern,
+}
+
+/// Whether a resource is that of Secrets.
+pub(super) fn is_of_secrets(resource: &str) -> bool {
+    resource == "v1/secrets"
+}
+
+/// Whether the value of a member, header, setting or key with this name is a credential.
+fn is_credential(name: &str) -> bool {
+    let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
+    let plain = plain.to_ascii_lowercase();
+    let is_named = CREDENTIALS.iter().any(|word| plain.contains(word)) || CREDENTIAL_NAMES.contains(&&*plain);
+    is_named && !PLACES.iter().any(|place| plain.ends_with(place))
+}
+
+impl Redactor {
+    /// What was redacted, sorted.
+    pub(super) fn found(self) -> Vec<String> {
+        self.found.into_iter().collect()
+    }
+
+    /// Redacts an object of `resource`, a list of them, or a document about one.
+    pub(super) fn object(&mut self, resource: &str, value: &mut Value, of: Use) {
+        match value.get_mut("items").and_then(Value::as_array_mut) {
+            Some(items) if is_of_secrets(resource) => items.iter_mut().for_each(|item| self.secret(item, of)),
+            None if is_of_secrets(resource) => self.secret(value, of),
+            _ => self.value(value, of),
+        }
+    }
+
+    /// Redacts a value and everything in it.
+    pub(super) fn value(&mut self, value: &mut Value, of: Use) {
+        match value {
+            Value::String(text) => {
+                if let Some(redacted) = self.document(text).or_else(|| self.text(text)) {
+                    *text = redacted;
+                }
+            }
+            Value::Array(values) => values.iter_mut().for_each(|value| self.value(value, of)),
+            Value::Object(members) => {
+                let is = |name: &str, text: &str| members.get(name).is_some_and(|value| value == text);
+                match is("kind", "Secret") && is("apiVersion", "v1") {
+                    true => self.secret(value, of),
+                    false => self.members(members, of),
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    fn members(&mut self, members: &mut Map<String, Value>, of: Use) {
+        if members.remove(LAST_APPLIED).is_some() {
+            self.found.insert(LAST_APPLIED.to_owned());
+        }
+        // `{ name: DB_PASSWORD, value: … }`, as the variables of a container.
+        let named = members.get("name").and_then(Value::as_str);
+        let named = named.filter(|name| is_credential(name)).map(str::to_owned);
+        members.retain(|name, value| {
+            let of_pair = named.as_ref().filter(|_| name == "value");
+            let credential = of_pair.or(Some(name).filter(|name| is_credential(name)));
+            match credential.filter(|_| holds_text(value)) {
+                Some(credential) => {
+                    self.found.insert(credential.clone());
+                    fill(value, PLACEHOLDER);
+                    of == Use::Data
+                }
+                None => {
+                    self.value(value, of);
+                    true
+                }
+            }
+        });
+    }
+
+    /// A Secret, or a document about one. The values of `data` are in Base64.
+    fn secret(&mut self, secret: &mut Value, of: Use) {
+        let Some(members) = secret.as_object_mut() else {
+            return self.value(secret, of);
+        };
+        let secrets = [
+            ("data", STANDARD.encode(PLACEHOLDER)),
+            ("stringData", PLACEHOLDER.to_owned()),
+        ];
+        let secrets = secrets.map(|(name, placeholder)| (name, placeholder, members.remove(name)));
+        self.members(members, of);
+        for (name, placeholder, values) in secrets {
+            let Some(values) = values else { continue };
+            self.found.insert(format!("{name} of Secrets"));
+            // What is no mapping has nothing that a Secret can have.
+            if let (Use::Data, Value::Object(mut values)) = (of, values) {
+                values
+                    .values_mut()
+                    .for_each(|value| *value = placeholder.clone().into());
+                members.insert(name.to_owned(), values.into());
+            }
+        }
+    }
+
+    /// The value of the key `name` in `kv`.
+    pub(super) fn keyed(&mut self, name: &str, value: &mut Value, of: Use) {
+        if is_credential(name) {
+            self.found.insert(name.to_owned());
+            *value = PLACEHOLDER.into();
+        } else {
+            self.value(value, of);
+        }
+    }
+
+    /// A text that is a JSON document, with placeholders; none if it is not, or has no credential.
+    fn document(&mut self, text: &str) -> Option<String> {
+        if !text.trim_start().starts_with(['{', '[']) {
+            return None;
+        }
+        let document: Value = serde_json::from_str(text).ok()?;
+        let mut redacted = document.clone();
+        // What the plugin copies has placeholders, too.
+        self.value(&mut redacted, Use::Data);
+        (redacted != document).then(|| redacted.to_string())
+    }
+
+    /// A text with placeholders; none if it has no credential.
+    fn text(&mut self, text: &str) -> Option<String> {
+        let cuts = cuts(text);
+        self.found.extend(cuts.iter().map(|cut| cut.what.to_owned()));
+        (!cuts.is_empty()).then(|| joined(text, &cuts, PLACEHOLDER, str::to_owned))
+    }
+
+    /// A pattern that matches the text, with `*` for credentials.
+    pub(super) fn pattern(&mut self, text: &str) -> String {
+        let cuts = cuts(text);
+        self.found.extend(cuts.iter().map(|cut| cut.what.to_owned()));
+        joined(text, &cuts, "*", literal)
+    }
+}
+
+fn holds_text(value: &Value) -> bool {
+    match value {
+        Value::String(text) => !text.is_empty(),
+        Value::Array(values) => values.iter().any(holds_text),
+        _ => false,
+    }
+}
+
+/// Replaces a text, or the texts of a list.
+fn fill(value: &mut Value, placeholder: &str) {
+    match value {
+        Value::Array(values) => values.iter_mut().for_each(|value| fill(value, placeholder)),
+        other => *other = placeholder.into(),
+    }
+}
+
+/// Bytes of a text that are a credential.
+#[derive(Debug, PartialEq, Eq)]
+struct Cut {
+    bytes: std::ops::Range<usize>,
+    what: &'static str,
+}
+
+fn joined(text: &str, cuts: &[Cut], mark: &str, kept: impl Fn(&str) -> String) -> String {
+    let (mut out, mut at) = (String::new(), 0);
+    for cut in cuts {
+        out += &kept(&text[at..cut.bytes.start]);
+        out += mark;
+        at = cut.bytes.end;
+    }
+    out + &kept(&text[at..])
+}
+
+/// The credentials in a text, in order: the user of a URL, `NAME=VALUE`, what follows `Bearer` or `Basic`.
+fn cuts(text: &str) -> Vec<Cut> {
+    let (mut cuts, mut at, mut before) = (Vec::new(), 0, None);
+    while let Some(next) = text.get(at..).filter(|rest| !rest.is_empty()) {
+        let is_name = before.is_none_or(|before: char| before.is_whitespace() || "?&;,({[".contains(before));
+        let found = user_of_url(next).or_else(|| scheme(next));
+        match found.or_else(|| named(next).filter(|_| is_name)) {
+            Some(Cut { bytes, what }) => {
+                let bytes = at + bytes.start..at + bytes.end;
+                at = bytes.end;
+                before = Some('=');
+                cuts.push(Cut { bytes, what });
+            }
+            None => {
+                before = next.chars().next();
+                at += before.map_or(1, char::len_utf8);
+            }
+        }
+    }
+    cuts
+}
+
+/// `://USER:PASSWORD@HOST` at the beginning of a text.
+fn user_of_url(text: &str) -> Option<Cut> {
+    let rest = text.strip_prefix("://")?;
+    let ends = |c: char| matches!(c, '/' | '?' | '#' | '"' | '\'' | '<' | '>') || c.is_whitespace();
+    let authority = &rest[..rest.find(ends).unwrap_or(rest.len())];
+    let user = authority.rfind('@').filter(|end| *end > 0)?;
+    Some(Cut {
+        bytes: 3..3 + user,
+        what: "user of a URL",
+    })
+}
+
+/// `NAME=VALUE` at the beginning of a text.
+fn named(text: &str) -> Option<Cut> {
+    let (name, value) = text.split_once('=')?;
+    let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-.[]".contains(c));
+    if !is_name || !is_credential(name) {
+        return None;
+    }
+    let ends = |c: char| "&#;,\"'<>)}]".contains(c) || c.is_whitespace();
+    let length = value.find(ends).unwrap_or(value.len());
+    let start = name.len() + 1;
+    (length > 0).then_some(Cut {
+        bytes: start..start + length,
+        what: "NAME=VALUE in a text",
+    })
+}
+
+/// `Bearer TOKEN` or `Basic TOKEN` at the beginning of a text.
+fn scheme(text: &str) -> Option<Cut> {
+    let named = ["bearer ", "basic "].into_iter().find(|name| {
+        let start = text.get(..name.len());
+        start.is_some_and(|start| start.eq_ignore_ascii_case(name))
+    })?;
+    let rest = &text[named.len()..];
+    let is_token = |c: char| c.is_ascii_alphanumeric() || "-._~+/=".contains(c);
+    let length = rest.find(|c| !is_token(c)).unwrap_or(rest.len());
+    (length >= TOKEN_CHARS_MIN).then_some(Cut {
+        bytes: named.len()..named.len() + length,
+        what: "token behind Bearer or Basic",
+    })
+}
+
+#[cfg(test)]
+mod tests;
