@@ -119,7 +119,7 @@ impl ApiServer {
         self.kinds().into_iter().find(|kind| is_it(kind))
     }
 
-    /// Creates an object as it is, status included.
+    /// Creates an object as it is, status and uid included.
     ///
     /// # Errors
     /// As over HTTP: 404 for an unknown resource or namespace, 409 `AlreadyExists`, 422 for names.
