@@ -45,6 +45,7 @@ func init() {
 	informant.WaitUntilSeen()
 	informant.Needs("apps/v1/deployments", informant.Patch)
 	informant.For[Pod]("v1", "Pod", informant.ChangedOnly()).OnUpsert(onPod).OnDelete(onPod)
+	informant.For[Object]("apps/v1", "Deployment", informant.ChangedOnly()).OnUpsert(onDeployment)
 }
 
 func onPod(ctx *informant.Context, e *informant.Event, pod *Pod) (informant.Result, error) {
@@ -55,6 +56,10 @@ func onPod(ctx *informant.Context, e *informant.Event, pod *Pod) (informant.Resu
 	if err != nil || deployment == nil {
 		return informant.Result{}, err
 	}
+	return informant.Result{}, label(ctx, e.Namespace, deployment)
+}
+
+func onDeployment(ctx *informant.Context, e *informant.Event, deployment *Object) (informant.Result, error) {
 	return informant.Result{}, label(ctx, e.Namespace, deployment)
 }
 

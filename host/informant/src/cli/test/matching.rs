@@ -27,6 +27,8 @@ pub(super) fn matches(pattern: &Value, actual: &Value) -> bool {
                     .zip(actual)
                     .all(|(pattern, actual)| matches(pattern, actual))
         }
+        // What is absent has none of the members that must be absent.
+        (Value::Object(pattern), Value::Null) => !pattern.is_empty() && pattern.values().all(|of| matches(of, actual)),
         (Value::Number(pattern), Value::Number(actual)) => pattern == actual || pattern.as_f64() == actual.as_f64(),
         (pattern, actual) => pattern == actual,
     }
@@ -173,11 +175,16 @@ pub(super) fn brief(stream: Stream, happened: &Value, mentioned: &BTreeSet<Strin
         .filter(|(name, value)| mentioned.contains(*name) || is_worth_it(name, value))
         .map(|(name, value)| (name.clone(), escaped(name, value)));
     let kept: Map<String, Value> = kept.collect();
+    // A text also says that the call succeeded.
+    let is_ok = members.get("result").is_some_and(|result| result == "ok");
+    let described = kept.keys().filter(|name| *name != "result").count();
+    let is_call =
+        |names: &[&str]| is_ok && described == names.len() && names.iter().all(|name| kept.contains_key(*name));
     let only = |names: &[&str]| kept.len() == names.len() && names.iter().all(|name| kept.contains_key(*name));
     let text = |name: &str| kept.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     match stream {
-        Stream::Calls if only(&["call", "object"]) => format!("{} {}", text("call"), text("object")).into(),
-        Stream::Calls if only(&["call"]) => text("call").into(),
+        Stream::Calls if is_call(&["call", "object"]) => format!("{} {}", text("call"), text("object")).into(),
+        Stream::Calls if is_call(&["call"]) => text("call").into(),
         Stream::Log if only(&["message"]) => text("message").into(),
         _ => Value::Object(kept),
     }
@@ -264,6 +271,7 @@ pub(super) fn fitted(pattern: &Value, actual: &Value) -> Value {
                 .map(|(pattern, actual)| fitted(pattern, actual));
             Value::Array(fit.collect())
         }
+        _ if matches(pattern, actual) => pattern.clone(),
         _ => actual.clone(),
     }
 }
@@ -300,6 +308,9 @@ mod tests {
             (json!({ "a": { "b": 1.0 } }), true),
             (json!({ "a": { "x": null } }), true),
             (json!({ "a": { "b": null } }), false),
+            (json!({ "x": { "y": null, "z": { "y": null } } }), true),
+            (json!({ "x": { "y": null, "z": 1 } }), false),
+            (json!({ "x": {} }), false),
             (json!({ "a": { "c": [{ "d": 2 }] } }), true),
             (json!({ "a": { "c": [] } }), false),
         ] {

@@ -129,8 +129,8 @@ impl Stream {
             Stream::Log => Some(json!({ "message": text })),
             Stream::DeadLetters => Some(json!({ "object": text })),
             Stream::Calls => Some(match text.split_once(' ') {
-                Some((call, object)) => json!({ "call": call, "object": object }),
-                None => json!({ "call": text }),
+                Some((call, object)) => json!({ "call": call, "object": object, "result": "ok" }),
+                None => json!({ "call": text, "result": "ok" }),
             }),
             Stream::Writes | Stream::Http => None,
         }
