@@ -131,7 +131,12 @@ fn import_problem(ctx: &Ctx<'_>, message: &str, source: &Source, prelude: Option
     let (export, module) = message.strip_prefix(NO_EXPORT)?.split_once("' in module '")?;
     let prelude = prelude.filter(|_| module.trim_end_matches('\'') == MODULE)?;
     let suggestion = prelude.suggestion.clone().restore(ctx).ok()?;
+    let is_typed = [".ts", ".mts"].iter().any(|suffix| script.ends_with(suffix));
     let hint = match suggestion.call::<_, Option<String>>((export, prelude.names.clone())) {
+        // Types are written like this, and a script sees none of them.
+        _ if is_typed && export.starts_with(|first: char| first.is_ascii_uppercase()) => {
+            format!("if it is a type, write `type {export}`")
+        }
         Ok(Some(meant)) => format!("did you mean {meant}?"),
         _ => format!("it exports {}", prelude.names.join(", ")),
     };

@@ -258,6 +258,7 @@ async fn typescript_that_is_not_erasable_changes_nothing() {
         "enum Phase { Failed }\nexport const onAdd = () => {};",
         "export const onAdd = (pod: ) => {};",
         "export const onAdd = (pod: object) => {};\nthrow new Error('at the top');",
+        "import { Pod } from 'informant';\nexport const onAdd = (pod: Pod) => {};",
     ] {
         let path = languages.write("handler.ts", text);
         refusals.push(languages.shown(&plugin.swap(&path).await.unwrap_err()));
@@ -266,6 +267,7 @@ async fn typescript_that_is_not_erasable_changes_nothing() {
         "FOLDER/handler.ts:1:1: an enum needs more than erasing its types; write an object: const Phase = { … }",
         "FOLDER/handler.ts:1:28: SyntaxError: Unexpected token",
         "FOLDER/handler.ts:2:",
+        "handler.ts:1 imports Pod from \"informant\", which does not export it; if it is a type, write `type Pod`",
     ];
     for (refusal, expected) in refusals.iter().zip(expected) {
         assert!(refusal.contains(expected), "{refusal}");
