@@ -44,7 +44,7 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- if .digest }}
 {{- printf "%s@%s" .repository .digest }}
 {{- else }}
-{{- $version := printf "%s%s" $.Chart.AppVersion (ternary "-python" "" .python) }}
+{{- $version := printf "%s%s" $.Chart.AppVersion (ternary "-python" "" (default false .python)) }}
 {{- printf "%s:%s" .repository (default $version .tag) }}
 {{- end }}
 {{- end }}

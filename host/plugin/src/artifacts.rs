@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::SystemTime;
@@ -103,6 +103,16 @@ pub(crate) struct Artifact {
     pub(crate) component: Component,
 }
 
+/// Why an artifact cannot be used.
+#[derive(Debug, thiserror::Error)]
+enum Unusable {
+    /// That says nothing about it.
+    #[error("{0}")]
+    Unread(String),
+    #[error("{0}")]
+    Broken(String),
+}
+
 struct ArtifactDir {
     engine: Engine,
     /// None: it cannot be written, so nothing is kept.
@@ -182,7 +192,12 @@ impl Artifacts {
         if let Some(artifact) = lock(&self.in_use).get(&digest).and_then(Weak::upgrade) {
             return Ok(artifact);
         }
-        let awaited = Arc::clone(lock(&self.awaited).entry(digest).or_default());
+        let awaited = {
+            let mut awaited = lock(&self.awaited);
+            // Those that were cancelled have left theirs behind.
+            awaited.retain(|_, cell| Arc::strong_count(cell) > 1);
+            Arc::clone(awaited.entry(digest).or_default())
+        };
         let artifact = awaited.get_or_try_init(|| self.load(request)).await.cloned();
         if let Entry::Occupied(entry) = lock(&self.awaited).entry(digest)
             && Arc::ptr_eq(entry.get(), &awaited)
@@ -248,7 +263,11 @@ impl ArtifactDir {
                 let _ = fs::File::open(&path).and_then(|file| file.set_modified(SystemTime::now()));
                 Some(component)
             }
-            Err(cause) => {
+            Err(cause @ Unusable::Unread(_)) => {
+                tracing::warn!(file = %path.display(), error = %cause, "compiled plugin cannot be read; recompiling");
+                None
+            }
+            Err(Unusable::Broken(cause)) => {
                 self.metrics.artifact("corrupt");
                 let aside = path.with_extension("bad");
                 tracing::warn!(file = %path.display(), moved_to = %aside.display(), error = cause, "compiled plugin corrupt; recompiling");
@@ -259,22 +278,28 @@ impl ArtifactDir {
     }
 
     /// The artifact in a file, if it has its checksum and suits this engine.
-    fn intact(&self, path: &Path) -> Result<Component, String> {
-        let read = |path: &Path| fs::read(path).map_err(|error| error.to_string());
-        let checksum = String::from_utf8(read(&checksum_of(path))?).ok();
+    fn intact(&self, path: &Path) -> Result<Component, Unusable> {
+        let unread = |error: std::io::Error| Unusable::Unread(error.to_string());
+        let checksum = String::from_utf8(fs::read(checksum_of(path)).map_err(unread)?).ok();
         let expected = checksum.and_then(|text| text.trim().parse::<Digest>().ok());
-        if expected != Some(Digest::of(&read(path)?)) {
-            return Err("its checksum does not match".to_owned());
+        // Opened once: what is mapped is the file that was read, whatever the path names by then.
+        let mut file = fs::File::open(path).map_err(unread)?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(unread)?;
+        if expected != Some(Digest::of(&bytes)) {
+            return Err(Unusable::Broken("its checksum does not match".to_owned()));
         }
-        self.deserialize(path)
+        drop(bytes);
+        self.deserialize(&opened(&file, path)).map_err(Unusable::Broken)
     }
 
     #[expect(unsafe_code, reason = "wasmtime maps the file as code and trusts it")]
     fn deserialize(&self, path: &Path) -> Result<Component, String> {
         // SAFETY: the file contains what this program's compiler returned, or wasmtime's own check of version and
-        // settings rejects it: it is in a directory that only this user can write (`private_dir`), or that is as
-        // trusted as this program (`precompiled`), its checksum was just verified, and files are never changed in
-        // place: they are written under another name and renamed, and removed as a whole.
+        // settings rejects it: it is in a directory that only this user can write (`private_dir`), or that only this
+        // user and root can (`precompiled`), and its checksum was just verified. Informant never changes such a file in
+        // place: it is written under another name and renamed, and removed as a whole. Another version of Informant
+        // has other names, so that a release that is copied over this one does not change it either.
         unsafe { Component::deserialize_file(&self.engine, path) }.map_err(|error| format!("{error:#}"))
     }
 
@@ -346,6 +371,20 @@ fn write(path: &Path, artifact: &[u8]) -> std::io::Result<()> {
     };
     whole(path, artifact)?;
     whole(&checksum_of(path), Digest::of(artifact).to_string().as_bytes())
+}
+
+/// A path to a file that is open, where there is one; else its own.
+fn opened(file: &fs::File, path: &Path) -> PathBuf {
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::fd::AsRawFd as _;
+        let opened = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        if opened.exists() {
+            return opened;
+        }
+    }
+    let _ = file;
+    path.to_owned()
 }
 
 fn checksum_of(path: &Path) -> PathBuf {

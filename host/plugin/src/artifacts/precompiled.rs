@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! informant-runner-python.wasm
-//! compiled/DIGEST.cwasm, DIGEST.sha256     for every processor of this architecture
+//! compiled/DIGEST-VERSION.cwasm, ….sha256     for every processor of this architecture
 //! ```
 //!
 //! Compiling a large runner takes more memory than running it, so an image can have it compiled. The code in the cache
@@ -14,38 +14,40 @@ use std::sync::Arc;
 
 use informant_spec::Digest;
 
-use super::{Artifact, Artifacts, write};
+use super::{Artifact, Artifacts, Unusable, write};
 use crate::sync::lock;
 
 /// The folder, next to the runner.
 const FOLDER: &str = "compiled";
 
-/// The file for the component with this digest, which is next to the folder.
+/// The file for the component with this digest, which is next to the folder. Another version of Informant has another
+/// file: one that is copied over the folder of a running version does not change what that has mapped.
 fn file(component: &Path, digest: Digest) -> PathBuf {
-    component.with_file_name(FOLDER).join(format!("{digest}.cwasm"))
+    let name = format!("{digest}-{}.cwasm", env!("CARGO_PKG_VERSION"));
+    component.with_file_name(FOLDER).join(name)
 }
 
-/// Writes the artifact of a component next to it, and returns its path.
+/// Writes the artifact of a component next to it, and returns its path. Fails if the daemon would not use it.
 pub(crate) fn keep(component: &Path, digest: Digest, artifact: &[u8]) -> std::io::Result<PathBuf> {
     let file = file(component, digest);
-    fs::create_dir_all(file.parent().unwrap_or(Path::new(".")))?;
+    fs::create_dir_all(component.with_file_name(FOLDER))?;
     write(&file, artifact)?;
-    readable(&file)?;
-    Ok(file)
+    readable(component, &file)?;
+    permission_problem(component, &file).map_or(Ok(file), |problem| Err(std::io::Error::other(problem)))
 }
 
-/// The image's user reads what root has written.
+/// The image's user reads what root has written, whatever the umask is.
 #[cfg(unix)]
-fn readable(artifact: &Path) -> std::io::Result<()> {
+fn readable(component: &Path, artifact: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
-    for file in [artifact, &super::checksum_of(artifact)] {
-        fs::set_permissions(file, fs::Permissions::from_mode(0o644))?;
-    }
-    Ok(())
+    let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
+    set(&component.with_file_name(FOLDER), 0o755)?;
+    set(artifact, 0o644)?;
+    set(&super::checksum_of(artifact), 0o644)
 }
 
 #[cfg(not(unix))]
-fn readable(_artifact: &Path) -> std::io::Result<()> {
+fn readable(_component: &Path, _artifact: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
@@ -55,14 +57,17 @@ impl Artifacts {
     pub(crate) async fn use_precompiled(&self, component: &Path, digest: Digest) -> Option<Arc<Artifact>> {
         let file = file(component, digest);
         let directory = Arc::clone(&self.directory);
+        let component = component.to_owned();
         let found = self.handle.spawn_blocking(move || {
-            if !file.exists() {
+            // What cannot be looked at may be there.
+            if !file.try_exists().unwrap_or(true) {
                 return None;
             }
-            match permission_problem(&file).map_or_else(|| directory.intact(&file), Err) {
+            let problem = permission_problem(&component, &file).map(Unusable::Broken);
+            match problem.map_or_else(|| directory.intact(&file), Err) {
                 Ok(component) => Some(component),
                 Err(cause) => {
-                    tracing::warn!(file = %file.display(), error = cause, "precompiled script runner unusable; compiling it");
+                    tracing::warn!(file = %file.display(), error = %cause, "precompiled script runner unusable; compiling it");
                     None
                 }
             }
@@ -76,27 +81,38 @@ impl Artifacts {
     }
 }
 
-/// Why only root and this user should be able to write an artifact: it is run as code.
+/// Why it may be that others than root and this user have written an artifact, which is run as code. The folder of the
+/// component is looked at, too: who may write there can exchange the one of the artifacts.
 #[cfg(unix)]
-fn permission_problem(artifact: &Path) -> Option<String> {
+fn permission_problem(component: &Path, artifact: &Path) -> Option<String> {
     use std::os::unix::fs::MetadataExt as _;
     const OTHERS_WRITE: u32 = 0o022;
     let own = rustix::process::geteuid().as_raw();
-    let folder = artifact.parent().unwrap_or(Path::new("."));
-    [folder, artifact].into_iter().find_map(|path| {
-        let about = match fs::metadata(path) {
-            Ok(about) => about,
-            Err(error) => return Some(error.to_string()),
+    let around = component.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = component.with_file_name(FOLDER);
+    let paths = [around.unwrap_or(Path::new(".")), &folder, artifact];
+    paths.into_iter().enumerate().find_map(|(number, path)| {
+        // The path to the component may have links; what is in its folder must have none.
+        let about = match number {
+            0 => fs::metadata(path),
+            _ => fs::symlink_metadata(path),
+        };
+        let (about, path) = match about {
+            Ok(about) => (about, path.display()),
+            Err(error) => return Some(format!("{}: {error}", path.display())),
         };
         let is_trusted = about.uid() == 0 || about.uid() == own;
-        (!is_trusted || about.mode() & OTHERS_WRITE != 0).then(|| {
-            let path = path.display();
-            format!("others may write {path}, which is run as code: let root own it, and run chmod go-w on it")
-        })
+        match () {
+            () if about.is_symlink() => Some(format!("{path} is a symbolic link; put the file itself there")),
+            () if !is_trusted || about.mode() & OTHERS_WRITE != 0 => Some(format!(
+                "others may write {path}, which is run as code: let root own it, and run chmod go-w on it"
+            )),
+            () => None,
+        }
     })
 }
 
 #[cfg(not(unix))]
-fn permission_problem(_artifact: &Path) -> Option<String> {
+fn permission_problem(_component: &Path, _artifact: &Path) -> Option<String> {
     None
 }

@@ -234,7 +234,12 @@ fn precompiled_component(folder: &Path) -> (PathBuf, Digest) {
     let (file, digest) = (folder.join("runner.wasm"), Digest::of(&component()));
     let artifact = engine.precompile_component(&component()).unwrap();
     let written = precompiled::keep(&file, digest, &artifact).unwrap();
-    assert_eq!(written, folder.join("compiled").join(format!("{digest}.cwasm")));
+    assert_eq!(
+        written,
+        folder
+            .join("compiled")
+            .join(format!("{digest}-{}.cwasm", env!("CARGO_PKG_VERSION")))
+    );
     (file, digest)
 }
 
@@ -268,7 +273,11 @@ async fn an_unsafe_or_damaged_precompiled_artifact_is_not_loaded() {
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
     assert!(!is_used().await);
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
-    fs::write(folder.join(format!("{digest}.cwasm")), "damaged").unwrap();
+    fs::write(
+        folder.join(format!("{digest}-{}.cwasm", env!("CARGO_PKG_VERSION"))),
+        "damaged",
+    )
+    .unwrap();
     assert!(!is_used().await);
     fs::remove_dir_all(&folder).unwrap();
     assert!(!is_used().await);

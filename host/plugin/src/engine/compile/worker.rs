@@ -14,6 +14,10 @@ use crate::engine::erase::erase_types;
 #[cfg(unix)]
 const NICE: i32 = 10;
 
+/// The highest: the first one to be ended.
+#[cfg(target_os = "linux")]
+const OOM_SCORE_ADJUSTMENT: &str = "1000";
+
 /// The main function of a program that is run as a [`super::ChildCompiler`]: compiles the component on stdin, or erases
 /// the types of a script, within the limits sent with it, and writes the result to stdout. Call it first in `main`,
 /// before any thread is created or file opened.
@@ -33,6 +37,9 @@ fn work() -> Result<(), String> {
     // Other work comes first. Its niceness may be higher already.
     #[cfg(unix)]
     let _ = rustix::process::nice(NICE);
+    // Where memory runs out, the kernel ends this process, and not the one that runs handlers.
+    #[cfg(target_os = "linux")]
+    let _ = std::fs::write("/proc/self/oom_score_adj", OOM_SCORE_ADJUSTMENT);
     close_inherited();
     // Before the first byte is read. Reported at once, so that nothing in the input can change the report.
     let confinement = confine();
