@@ -1,6 +1,7 @@
 package informanttest
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -185,7 +186,8 @@ func (r *run) checkConfig() {
 	}
 	config := r.root.at("config")
 	if _, isText := config.value.(string); isText {
-		config.needsInformant()
+		config.fail("informanttest has no reader of TOML: run the scenario with `informant plugin test`, " +
+			"or write the sections here as YAML")
 	}
 	for _, name := range config.names() {
 		if !slices.Contains([]string{"admin", "cache", "cluster", "health", "http", "informer", "plugin", "state"}, name) {
@@ -206,6 +208,7 @@ func (r *run) watch(section node) {
 		r.types[resourceOf(apiVersion, kind)] = [2]string{apiVersion, kind}
 	}
 	p.fake.watched = map[uint32]bool{}
+	p.fake.indexRemedy = "add it to the scenario: config: { informer: { %s: { index: { %s: %s } } } }"
 	if r.root.has("config") && r.root.at("config").has("informer") {
 		informers := r.root.at("config").at("informer")
 		for _, name := range informers.names() {
@@ -214,10 +217,11 @@ func (r *run) watch(section node) {
 				continue
 			}
 			for _, member := range informers.at(name).names() {
-				if member != "resource" {
+				if member != "index" && member != "resource" {
 					informers.at(name).at(member).needsInformant()
 				}
 			}
+			r.addIndexes(name, informers.at(name))
 			resource := informers.at(name).at("resource")
 			kind, isKnown := r.types[resource.text()]
 			if !isKnown {
@@ -230,6 +234,20 @@ func (r *run) watch(section node) {
 		if rule.APIVersion != "*" && rule.Kind != "*" {
 			p.fake.watched[p.fake.addSource("", "", rule.APIVersion, rule.Kind, true).ID] = true
 		}
+	}
+}
+
+// addIndexes adds the indexes of an informer in config.
+func (r *run) addIndexes(name string, informer node) {
+	if !informer.has("index") {
+		return
+	}
+	for _, index := range informer.at("index").names() {
+		pointer := informer.at("index").at(index)
+		if !isPointer(pointer.text()) {
+			pointer.fail(fmt.Sprintf("%q is not a JSON pointer: write it as /spec/nodeName", pointer.text()))
+		}
+		r.plugin.Index(name, index, pointer.text())
 	}
 }
 

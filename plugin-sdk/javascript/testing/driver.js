@@ -424,7 +424,8 @@ function found(plugin) {
 
 /** The function of an index: that of the test or, for a JSON pointer, the one of `[informer.NAME.index]`. */
 function indexFunction(informer, name, values) {
-  const called = `addIndex(${[informer, name, values].map((value) => JSON.stringify(value) ?? String(value)).join(", ")})`;
+  const shown = [informer, name, values].map((value) => JSON.stringify(value) ?? String(value));
+  const called = `addIndex(${shown.join(", ")})`;
   for (const [argument, value] of Object.entries({ informer, name })) {
     if (typeof value !== "string" || value === "") throw new TypeError(`${called}: \`${argument}\` is not a name`);
   }

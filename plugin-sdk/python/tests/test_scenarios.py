@@ -75,7 +75,8 @@ steps:
             self.assertIn("but the key is not set", found)
 
     def test_indexes_of_informers_in_the_configuration_are_there(self) -> None:
-        config = "config: { informer: { pods: { resource: v1/pods, index: { owner: POINTER } } }, plugin: { scribe: {} } }\n"
+        informer = "{ pods: { resource: v1/pods, index: { owner: POINTER } } }"
+        config = f"config: {{ informer: {informer}, plugin: {{ scribe: {{}} }} }}\n"
         owned = "{ apiVersion: v1, kind: Pod, metadata: { namespace: web, name: a, ownerReferences: [{ uid: u1 }] } }"
         steps = f"steps: [{{ apply: {owned}, expect: {{ indexes: {{ pods: {{ owner: {{ u1: [web/a] }} }} }} }} }}]"
         text = config.replace("POINTER", "/metadata/ownerReferences/*/uid") + steps
@@ -90,7 +91,8 @@ steps:
         self.write(handler, "handler.py")
         config = '[cluster]\n[informer.pods]\nresource = "v1/pods"\nindex = { node = "/spec/nodeName" }\n'
         config += '[plugin.a]\nscript = "handler.py"\ninformers = ["pods"]\n'
-        text = f"config: config.toml\nsteps: [{{ apply: {POD}, expect: {{ calls: [on-add v1/pods web/a], log: [seen] }} }}]"
+        expect = "{ calls: [on-add v1/pods web/a], log: [seen] }"
+        text = f"config: config.toml\nsteps: [{{ apply: {POD}, expect: {expect} }}]"
         file = self.write(text, "a.scenario.yaml")
         with self.assertRaisesRegex(ScenarioError, r"a.scenario.yaml:1: config: there is no file .*config.toml"):
             run_scenario(file)

@@ -73,7 +73,8 @@ class Store(PluginTest):
     def test_a_test_adds_an_index_by_a_pointer_or_a_function(self) -> None:
         pointer = "/metadata/ownerReferences/*/uid"
         for values in (pointer, lambda pod: pod.all(pointer), lambda pod: pod.metadata.ownerReferences[0].uid):
-            driver = self.start(READS.replace("RESULT", "[key.name for key in store.index_keys('pods', 'owner', 'u1')]"))
+            read = "[key.name for key in store.index_keys('pods', 'owner', 'u1')]"
+            driver = self.start(READS.replace("RESULT", read))
             driver.add_index("pods", "owner", values)
             for name, uids in (("a", ["u1", "u2"]), ("b", ["u10"])):
                 owned = pod(name)

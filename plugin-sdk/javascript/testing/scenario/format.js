@@ -85,7 +85,8 @@ function configOf(root) {
   const nothing = { name: "test", config: {}, allow: {}, path: undefined, informers: undefined };
   if (!root.has("config")) return { plugin: nothing, informers: [] };
   const config = root.at("config");
-  if (typeof config.value === "string") config.needsInformant("a config.toml (Node has no reader of TOML)", ", or write its sections here as YAML");
+  if (typeof config.value === "string")
+    config.needsInformant("a config.toml (Node has no reader of TOML)", ", or write its sections here as YAML");
   for (const [name, section] of config.members()) {
     if (!["informer", "plugin", ...IGNORED].includes(name)) section.needsInformant();
   }
