@@ -18,8 +18,9 @@ import (
 
 // Scenario runs a scenario file, which informant plugin test runs, too, against the plugin of the package under test:
 // the members path and swap of the file stand for it. unmarshal reads YAML: yaml.Unmarshal of any package. What differs
-// fails the test. So does what only informant plugin test can do: limits and other settings of config, a config.toml,
-// after in an answer, and buckets of histograms.
+// fails the test. So does what only informant plugin test can do: a config.toml, settings of config other than the
+// resource and index of informers and the config, allow and informers of plugins, after in an answer, and buckets of
+// histograms.
 //
 // Grants are not compared with each call: without allow.kube and allow.http, all calls are denied. The back-off has no
 // random part, and the plugin's own clock is that of the machine.
