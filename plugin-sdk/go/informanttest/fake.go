@@ -55,7 +55,9 @@ type fake struct {
 	watched map[uint32]bool
 	// The plugin's own index values, and those of the test by informer and name.
 	pluginIndex func(o object, at key, index string) ([]string, bool)
-	testIndexes map[[2]string]func(map[string]any) []string
+	testIndexes map[[2]string]indexFunc
+	// How the test adds an index, given the informer, the name and a pointer.
+	indexRemedy string
 	// By the resource, or empty for all.
 	refusals map[string]*host.APIError
 
@@ -82,7 +84,8 @@ var _ host.Host = (*fake)(nil)
 func newFake() *fake {
 	return &fake{
 		objects:       map[key]object{},
-		testIndexes:   map[[2]string]func(map[string]any) []string{},
+		testIndexes:   map[[2]string]indexFunc{},
+		indexRemedy:   "add it with p.Index(%q, %q, %q)",
 		refusals:      map[string]*host.APIError{},
 		values:        map[string][]byte{},
 		pendingValues: map[string][]byte{},
@@ -298,12 +301,17 @@ func (f *fake) valuesOf(informer, index string, at key, o object) ([]string, *ho
 		return []string{at.namespace}, nil
 	}
 	if values, isThere := f.testIndexes[[2]string{informer, index}]; isThere {
-		return values(o), nil
+		return values(o)
 	}
 	if values, isThere := f.pluginIndex(o, at, index); isThere {
 		return values, nil
 	}
-	return nil, hostError("unknown-index", "the informer %q has no index %q: call Index, or register it", informer, index)
+	pointer := "/path/of/the/value"
+	if index == "owner" {
+		pointer = "/metadata/ownerReferences/*/uid"
+	}
+	remedy := fmt.Sprintf(f.indexRemedy, informer, index, pointer)
+	return nil, hostError("unknown-index", "informer %q has no index %q in this test; %s", informer, index, remedy)
 }
 
 // selected returns the keys of an informer's objects in these sources, in order.

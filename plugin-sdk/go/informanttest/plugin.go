@@ -242,9 +242,19 @@ func (p *Plugin) InformerIn(cluster, name, apiVersion, kind string) {
 	p.fake.addSource(cluster, name, apiVersion, kind, true)
 }
 
-// Index adds an index that another plugin, or config.toml, defines for an informer.
-func (p *Plugin) Index(informer, name string, values func(object map[string]any) []string) {
-	p.fake.testIndexes[[2]string{informer, name}] = values
+// Index adds an index that another plugin, or config.toml, defines for an informer. The values are either the JSON
+// pointer in [informer.NAME.index], such as "/metadata/ownerReferences/*/uid", or a function of an object: a
+// func(*Pod) []string, where Pod is any type that encoding/json reads, or a func(map[string]any) []string.
+func (p *Plugin) Index(informer, name string, values any) {
+	p.t.Helper()
+	index, err := indexFunction(values)
+	if informer == "" || name == "" {
+		err = errors.New("the informer and the index need names")
+	}
+	if err != nil {
+		p.t.Fatalf("Index(%q, %q, %#v): %v", informer, name, values, err)
+	}
+	p.fake.testIndexes[[2]string{informer, name}] = index
 }
 
 // Deny lets calls of Kube for this resource fail with an error, as without a grant; all calls if the resource is empty.

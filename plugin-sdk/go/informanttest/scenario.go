@@ -1,6 +1,7 @@
 package informanttest
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -17,8 +18,9 @@ import (
 
 // Scenario runs a scenario file, which informant plugin test runs, too, against the plugin of the package under test:
 // the members path and swap of the file stand for it. unmarshal reads YAML: yaml.Unmarshal of any package. What differs
-// fails the test. So does what only informant plugin test can do: limits and other settings of config, a config.toml,
-// after in an answer, and buckets of histograms.
+// fails the test. So does what only informant plugin test can do: a config.toml, settings of config other than the
+// resource and index of informers and the config, allow and informers of plugins, after in an answer, and buckets of
+// histograms.
 //
 // Grants are not compared with each call: without allow.kube and allow.http, all calls are denied. The back-off has no
 // random part, and the plugin's own clock is that of the machine.
@@ -185,7 +187,8 @@ func (r *run) checkConfig() {
 	}
 	config := r.root.at("config")
 	if _, isText := config.value.(string); isText {
-		config.needsInformant()
+		config.fail("informanttest has no reader of TOML: run the scenario with `informant plugin test`, " +
+			"or write the sections here as YAML")
 	}
 	for _, name := range config.names() {
 		if !slices.Contains([]string{"admin", "cache", "cluster", "health", "http", "informer", "plugin", "state"}, name) {
@@ -206,6 +209,7 @@ func (r *run) watch(section node) {
 		r.types[resourceOf(apiVersion, kind)] = [2]string{apiVersion, kind}
 	}
 	p.fake.watched = map[uint32]bool{}
+	p.fake.indexRemedy = "add it to the scenario: config: { informer: { %s: { index: { %s: %s } } } }"
 	if r.root.has("config") && r.root.at("config").has("informer") {
 		informers := r.root.at("config").at("informer")
 		for _, name := range informers.names() {
@@ -214,10 +218,11 @@ func (r *run) watch(section node) {
 				continue
 			}
 			for _, member := range informers.at(name).names() {
-				if member != "resource" {
+				if member != "index" && member != "resource" {
 					informers.at(name).at(member).needsInformant()
 				}
 			}
+			r.addIndexes(name, informers.at(name))
 			resource := informers.at(name).at("resource")
 			kind, isKnown := r.types[resource.text()]
 			if !isKnown {
@@ -230,6 +235,20 @@ func (r *run) watch(section node) {
 		if rule.APIVersion != "*" && rule.Kind != "*" {
 			p.fake.watched[p.fake.addSource("", "", rule.APIVersion, rule.Kind, true).ID] = true
 		}
+	}
+}
+
+// addIndexes adds the indexes of an informer in config.
+func (r *run) addIndexes(name string, informer node) {
+	if !informer.has("index") {
+		return
+	}
+	for _, index := range informer.at("index").names() {
+		pointer := informer.at("index").at(index)
+		if !isPointer(pointer.text()) {
+			pointer.fail(fmt.Sprintf("%q is not a JSON pointer: write it as /spec/nodeName", pointer.text()))
+		}
+		r.plugin.Index(name, index, pointer.text())
 	}
 }
 

@@ -232,13 +232,24 @@ func fits(pattern, text string) bool {
 	return regexp.MustCompile(`(?s)^` + expression.String() + `$`).MatchString(text)
 }
 
+// expectsNothing reports whether nothing matches: null, and a mapping all of whose members are so.
+func expectsNothing(expected any) bool {
+	members, _ := expected.(object)
+	for _, member := range members {
+		if !expectsNothing(member) {
+			return false
+		}
+	}
+	return expected == nil || len(members) > 0
+}
+
 // difference returns what differs, as `path: expected ..., found ...`; empty if nothing does.
 func difference(expected, found any, path string, isPattern bool) string {
+	if found == nil && expectsNothing(expected) {
+		return ""
+	}
 	switch e := expected.(type) {
 	case nil:
-		if found == nil {
-			return ""
-		}
 	case object:
 		members, isMapping := found.(object)
 		if !isMapping {
@@ -348,9 +359,9 @@ func (r *run) compareIndexes(indexes node, report func(at node, why string)) {
 					expected = append(expected, key.text())
 				}
 				for where, o := range fake.objects {
-					values, isThere := r.plugin.indexOf(o, where, index)
-					if !isThere {
-						at.fail("the manifest does not declare the index " + index)
+					values, err := fake.valuesOf(informer, index, where, o)
+					if err != nil {
+						at.fail(err.Message)
 					}
 					if fake.source(where.source).Informer == informer && slices.Contains(values, value) {
 						found = append(found, where.String())
@@ -369,7 +380,7 @@ func (r *run) compareIndexes(indexes node, report func(at node, why string)) {
 // kvDifference takes a text as the bytes of a value, or as the JSON of a text.
 func kvDifference(expected any, found []byte) string {
 	if found == nil {
-		if expected == nil {
+		if expectsNothing(expected) {
 			return ""
 		}
 		return fmt.Sprintf("expected %s, but the key is not set", compact(expected))

@@ -294,9 +294,9 @@ func short(stream, text string) object {
 	case "calls":
 		call, about, isAbout := strings.Cut(text, " ")
 		if isAbout {
-			return object{"call": call, "object": about}
+			return object{"call": call, "object": about, "result": "ok"}
 		}
-		return object{"call": call}
+		return object{"call": call, "result": "ok"}
 	case "deadLetters":
 		return object{"object": text}
 	}

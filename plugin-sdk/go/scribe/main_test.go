@@ -88,6 +88,46 @@ func TestWhatDiffersIsListed(t *testing.T) {
 	}
 }
 
+func TestACallAsTextIsOneThatSucceeded(t *testing.T) {
+	for calls, expected := range map[string]string{
+		"[on-synced, on-add v1/pods web/a]": `calls[1]: result: expected "ok", found "permanent"`,
+		"{ includes: [on-add] }":            `not found: {"call":"on-add","result":"ok"}`,
+	} {
+		found := reported(t, "steps: [{ apply: "+pod+", expect: { calls: "+calls+" } }]")
+		if !strings.Contains(found, expected) {
+			t.Errorf("%s: %s", calls, found)
+		}
+	}
+}
+
+func TestAMappingThatExpectsNothingMatchesWhatIsAbsent(t *testing.T) {
+	for labels, isAbsent := range map[string]bool{
+		"{ a: null, b: { c: null } }": true, "{}": false, "{ a: null, b: {} }": false, "{ a: null, b: c }": false,
+	} {
+		found := reported(t, strings.ReplaceAll("steps: [{ apply: "+pod+", expect: { kv: { last: LABELS }, objects: ["+
+			"{ apiVersion: v1, kind: Pod, metadata: { namespace: web, name: a, labels: LABELS } }] } }]", "LABELS", labels))
+		differs := strings.Contains(found, "metadata.labels: expected ") && strings.Contains(found, "the key is not set")
+		if isAbsent != (found == "") || isAbsent == differs {
+			t.Errorf("%s: %s", labels, found)
+		}
+	}
+}
+
+func TestIndexesOfInformersInTheConfigurationAreThere(t *testing.T) {
+	config := "config: { informer: { pods: { resource: v1/pods, index: { owner: POINTER } } }, plugin: { scribe: {} } }\n"
+	steps := "steps: [{ apply: { apiVersion: v1, kind: Pod, metadata: { namespace: web, name: a, ownerReferences: " +
+		"[{ uid: u1 }] } }, expect: { indexes: { pods: { owner: { u1: [web/a] } } } } }]"
+	for text, expected := range map[string]string{
+		strings.Replace(config, "POINTER", "/metadata/ownerReferences/*/uid", 1): "",
+		strings.Replace(config, "POINTER", "metadata.uid", 1):                    `owner: "metadata.uid" is not a JSON pointer`,
+		"": `informer "pods" has no index "owner" in this test; add it to the scenario: config: { informer: { pods: {`,
+	} {
+		if found := reported(t, text+steps); !strings.Contains(found, expected) || expected == "" && found != "" {
+			t.Errorf("%s: %s", text, found)
+		}
+	}
+}
+
 func TestMistakesInAFileAreRefused(t *testing.T) {
 	informant := "run the scenario with `informant plugin test`"
 	for text, expected := range map[string]string{

@@ -7,7 +7,7 @@ import { isDeepStrictEqual } from "node:util";
 import { keyText } from "./cluster.js";
 import { FakeHost, seriesOf } from "./host.js";
 import { Instance } from "./instance.js";
-import { payload } from "./projection.js";
+import { isPointer, payload, scalarsAt } from "./projection.js";
 import { matches } from "./selector.js";
 
 /** The most calls of `settle`. */
@@ -95,7 +95,7 @@ export class Driver {
   }
 
   addIndex(informer, name, values) {
-    this.host.indexes.set(`${informer}/${name}`, values);
+    this.host.indexes.set(`${informer}/${name}`, indexFunction(informer, name, values));
   }
 
   serveHttp(service) {
@@ -420,6 +420,22 @@ function found(plugin) {
   const file = folders.map((folder) => resolve(folder, plugin)).find(existsSync);
   if (file === undefined) throw new Error(`${plugin} is neither in ${folders.join(" nor in ")}`);
   return file;
+}
+
+/** The function of an index: that of the test or, for a JSON pointer, the one of `[informer.NAME.index]`. */
+function indexFunction(informer, name, values) {
+  const shown = [informer, name, values].map((value) => JSON.stringify(value) ?? String(value));
+  const called = `addIndex(${shown.join(", ")})`;
+  for (const [argument, value] of Object.entries({ informer, name })) {
+    if (typeof value !== "string" || value === "") throw new TypeError(`${called}: \`${argument}\` is not a name`);
+  }
+  if (isPointer(values)) return (object) => scalarsAt(object, values);
+  if (typeof values !== "function") {
+    const needed = 'a JSON pointer such as "/metadata/ownerReferences/*/uid", or a function of an object';
+    throw new TypeError(`${called}: \`values\` must be ${needed}`);
+  }
+  const isValue = (value) => value !== undefined && value !== null;
+  return (object) => [values(structuredClone(object))].flat().filter(isValue).map(String);
 }
 
 /** The rule for an object's type: the one that names more of it. */

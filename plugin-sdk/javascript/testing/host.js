@@ -58,8 +58,10 @@ export class FakeHost {
   /** The metrics in the manifest, by name, and the values of series: a number or, of a histogram, a list. */
   declared = new Map();
   series = new Map();
-  /** Functions of objects, by informer and name: indexes of other plugins. */
+  /** Functions of objects, by informer and name: indexes of config.toml and of other plugins. */
   indexes = new Map();
+  /** How the test adds an index. */
+  indexRemedy = (informer, name, pointer) => `add it with driver.addIndex("${informer}", "${name}", "${pointer}")`;
   /** The plugin's own index values of an object. */
   ownIndexes = [];
   ownValues = new WeakMap();
@@ -225,8 +227,13 @@ export class FakeHost {
   #valuesOf(informer, index) {
     const known = this.indexes.get(`${informer}/${index}`);
     if (known !== undefined) return known;
-    if (!this.ownIndexes.includes(index))
-      throw failed("unknown-index", `informer "${informer}" has no index "${index}" in this test`);
+    // The informer's own index.
+    if (index === "namespace") return (object) => [object.metadata.namespace ?? ""];
+    if (!this.ownIndexes.includes(index)) {
+      const pointer = index === "owner" ? "/metadata/ownerReferences/*/uid" : "/path/of/the/value";
+      const remedy = this.indexRemedy(informer, index, pointer);
+      throw failed("unknown-index", `informer "${informer}" has no index "${index}" in this test; ${remedy}`);
+    }
     return (object) => this.ownValues.get(object)?.[index] ?? [];
   }
 

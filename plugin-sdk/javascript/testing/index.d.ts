@@ -101,6 +101,9 @@ export interface CallOptions {
   attempt?: number;
 }
 
+/** What an index function returns for an object. */
+export type IndexValue = string | number | boolean | null | undefined;
+
 /** A call of the plugin failed. */
 export class Failed extends Error {
   readonly kind: "retryable" | "retry-after" | "permanent";
@@ -160,8 +163,11 @@ export class Driver {
   ): number;
   /** Puts an object into the cache without a call of the plugin. */
   add(object: TestObject, options?: { cluster?: string }): void;
-  /** Adds an index of another plugin to an informer. The plugin's own indexes are there. */
-  addIndex(informer: string, name: string, values: (object: any) => string[]): void;
+  /**
+   * Adds an index of config.toml, or of another plugin, to an informer: by the JSON pointer in `[informer.NAME.index]`,
+   * such as `/spec/nodeName`, or by a function of an object. The plugin's own indexes are there.
+   */
+  addIndex(informer: string, name: string, values: string | ((object: any) => IndexValue | IndexValue[])): void;
   /** Answers HTTP requests. Until then they are denied. */
   serveHttp(service: (request: HttpRequest) => HttpAnswer | Promise<HttpAnswer>): void;
   /** Makes every read of the cache fail with this error; `undefined` ends that. */

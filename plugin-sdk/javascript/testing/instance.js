@@ -29,6 +29,42 @@ export class Failed extends Error {
 }
 Object.defineProperty(Failed.prototype, "name", { value: "Failed", configurable: true, writable: true });
 
+const RULE = { apiVersion: null, kind: null, payload: { fields: null } };
+const ACCESS = { verbs: null, resource: null, namespaces: null, names: null, subresources: null };
+
+/** The members of a manifest and of what is in it: see docs/reference/manifest.md. */
+const MANIFEST = {
+  name: null,
+  version: null,
+  roles: null,
+  events: { ...RULE, old: null, changedOnly: null, namespaces: null, labelSelector: null },
+  indexes: { names: null, objects: RULE },
+  needs: { kube: ACCESS },
+  writes: null,
+  metrics: { name: null, type: null, help: null, labels: null, buckets: null },
+  parallel: null,
+};
+
+/** Refuses members of the manifest that Informant does not know. */
+function checkMembers(value, suggestion, known = MANIFEST, path = "manifest") {
+  if (known === null || typeof value !== "object" || value === null) return;
+  if (Array.isArray(value)) {
+    for (const [at, element] of value.entries()) checkMembers(element, suggestion, known, `${path}[${at}]`);
+    return;
+  }
+  const names = Object.keys(known);
+  for (const [name, member] of Object.entries(value)) {
+    if (!names.includes(name)) {
+      const meant = suggestion(name, names);
+      const hint = meant === undefined ? `there are ${names.join(", ")}` : `did you mean ${meant}?`;
+      throw Object.assign(new Error(`exports a manifest with the unknown member ${path}.${name}; ${hint}`), {
+        refuses: true,
+      });
+    }
+    checkMembers(member, suggestion, known[name], `${path}.${name}`);
+  }
+}
+
 let instances = 0;
 
 export class Instance {
@@ -57,6 +93,7 @@ export class Instance {
         () => import(`${pathToFileURL(file).href}?informant=${number}`),
       );
       instance.manifest = JSON.parse(exports.describe(instance.#exports, basename(file, extname(file))));
+      checkMembers(instance.manifest, exports.suggestion);
     } catch (error) {
       throw new Failed(
         "permanent",
@@ -194,6 +231,7 @@ export class Instance {
 
   /** The message with file, line and column if they are known. */
   #messageOf(error, elsewhere = () => undefined) {
+    if (error.isPlaced) return error.message;
     if (error.refuses) return `${this.#name} ${error.message}`;
     const frames = framesOf(error.stack ?? "", this.#name);
     const found = frames[0]?.location ?? elsewhere();
@@ -203,7 +241,9 @@ export class Instance {
       .filter((name) => name !== undefined)
       .slice(0, FRAMES_MAX);
     const path = functions.length > 1 ? ` (in ${functions.join(" < ")})` : "";
-    return `${this.#name}${location}: ${error.name}: ${error.message}${path}`;
+    const [, type] = /'informant' does not provide an export named '([A-Z]\w*)'/.exec(error.message) ?? [];
+    const hint = type === undefined ? "" : `; if ${type} is a type, write \`type ${type}\``;
+    return `${this.#name}${location}: ${error.name}: ${error.message}${path}${hint}`;
   }
 }
 

@@ -14,16 +14,30 @@ export function project(object, pointers) {
   if (pointers.length === 0) return structuredClone(object);
   const paths = [["apiVersion"], ["kind"]];
   for (const pointer of pointers) {
-    if (!pointer.startsWith("/")) throw new Error(`the JSON pointer "${pointer}" does not begin with "/"`);
-    paths.push(
-      pointer
-        .slice(1)
-        .split("/")
-        .map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~")),
-    );
+    if (!isPointer(pointer)) throw new Error(`the JSON pointer "${pointer}" does not begin with "/"`);
+    paths.push(partsOf(pointer));
   }
   const shown = cut(object, paths);
   return shown === ABSENT ? {} : structuredClone(shown);
+}
+
+export const isPointer = (text) => typeof text === "string" && text.startsWith("/");
+
+const partsOf = (pointer) =>
+  pointer
+    .slice(1)
+    .split("/")
+    .map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"));
+
+/** The values at a JSON pointer, as texts: those of an index in config.toml. */
+export const scalarsAt = (object, pointer) => [...new Set(follow(object, partsOf(pointer)))];
+
+function follow(value, [part, ...rest]) {
+  if (part === undefined) return ["string", "number", "boolean"].includes(typeof value) ? [String(value)] : [];
+  if (typeof value !== "object" || value === null) return [];
+  const isThere = Object.hasOwn(value, part) && !(Array.isArray(value) && part === "length");
+  const below = part === "*" ? Object.values(value) : isThere ? [value[part]] : [];
+  return below.flatMap((member) => follow(member, rest));
 }
 
 /** The value projected to `paths`; `ABSENT` if no path leads through it. */

@@ -207,6 +207,59 @@ test("the store has objects and the plugin's own indexes", async () => {
   );
 });
 
+const OWNED = `
+  import { store } from "informant";
+  export const onAdd = () => {
+    const keys = store.indexKeys("pods", "owner", "u1");
+    console.log(keys.map(({ name }) => name).join());
+  };
+`;
+
+test("a test adds an index by a pointer or a function", async () => {
+  const withOwners = (name, ...uids) => {
+    const object = pod(name);
+    object.metadata.ownerReferences = uids.map((uid) => ({ uid }));
+    return object;
+  };
+  for (const values of [
+    "/metadata/ownerReferences/*/uid",
+    ({ metadata }) => metadata.ownerReferences.map(({ uid }) => uid),
+    ({ metadata }) => metadata.ownerReferences[0]?.uid,
+  ]) {
+    const driver = await start(OWNED);
+    driver.addIndex("pods", "owner", values);
+    driver.add(withOwners("a", "u1", "u2"));
+    driver.add(withOwners("b", "u10"));
+    await driver.put(withOwners("c"));
+    assert.deepEqual(driver.messages, ["info: a"]);
+  }
+});
+
+test("a missing or wrong index says what to write", async () => {
+  const driver = await start(OWNED);
+  const remedy = 'add it with driver.addIndex("pods", "owner", "/metadata/ownerReferences/*/uid")';
+  await assert.rejects(driver.put(pod("a")), ({ message }) =>
+    message.endsWith(`HostError: informer "pods" has no index "owner" in this test; ${remedy}`),
+  );
+  for (const values of [undefined, ["/spec"], "spec.nodeName", {}])
+    assert.throws(() => driver.addIndex("pods", "owner", values), {
+      name: "TypeError",
+      message: /^addIndex\("pods", "owner", .*\): `values` must be a JSON pointer such as/,
+    });
+  assert.throws(() => driver.addIndex("pods", "/spec"), { message: /`values` must be/ });
+  assert.throws(() => driver.addIndex("pods", () => [], "/spec"), { message: /`name` is not a name$/ });
+});
+
+test("a manifest with an unknown member is refused", async () => {
+  const text = (manifest) => `export const manifest = ${JSON.stringify(manifest)};\nexport const onAdd = () => {};`;
+  const rule = { apiVersion: "v1", kind: "Pod", changedonly: true };
+  await assert.rejects(start(text({ events: [rule] })), {
+    kind: "permanent",
+    message: /unknown member manifest\.events\[0\]\.changedonly; did you mean changedOnly\?$/,
+  });
+  await assert.rejects(start(text({ color: 1 })), { message: /manifest\.color; there are name, version, / });
+});
+
 test("requeues are made once, and cancelled by the next call", async () => {
   const driver = await start(
     "export const onAdd = (pod, event) => { console.log(event.reason); return { requeueAfter: 60_000 }; };",
@@ -246,4 +299,29 @@ export const onAdd = (pod: Pod, event: Event): void => {
   await driver.put(pod("a", { status: { phase: "Running" } }));
   assert.deepEqual(driver.messages, ["info: web/a is Running"]);
   await assert.rejects(driver.put(pod("b")), { message: /^script-\d+\.ts:6:4[12]: TypeError: / });
+});
+
+const skip = process.features.typescript;
+test("TypeScript that Informant refuses is refused with its place", { skip }, async () => {
+  const handler = "export const onAdd = () => {};\n";
+  const erasing = "needs more than erasing its types; ";
+  for (const [text, message] of [
+    ["export const onAdd = (pod: ) => {};", "1:28: SyntaxError: Type expected."],
+    [`${handler}  enum Phase { Failed }`, `2:3: an enum ${erasing}write an object: const Phase = { … } as const`],
+    [`${handler}class A { constructor(private name: string) {} }`, `2:23: a parameter property ${erasing}`],
+    [`${handler}namespace N { export const a = 1; }`, `2:1: a namespace with code ${erasing}`],
+    [`${handler}const a = <any>1;`, `2:11: a type in front of an expression ${erasing}`],
+    [`import { Pod } from "informant";\n${handler}`, "if Pod is a type, write `type Pod`"],
+  ])
+    await assert.rejects(start(text, {}, "ts"), (error) => {
+      assert.match(error.message, /^script-\d+\.ts:\d+/);
+      assert.ok(error.message.includes(message), `${text}: ${error.message}`);
+      return error.kind === "permanent";
+    });
+  await start(
+    `${handler}namespace N { export type A = 1 }\ndeclare enum E { A }\ndeclare module "x" { export const y: 1 }\n` +
+      'abstract class B { private x = 1; constructor(readonly: string) {} }\nimport { type Pod, log } from "informant";',
+    {},
+    "ts",
+  );
 });

@@ -69,6 +69,36 @@ test("mistakes in a file have a line and a remedy", async () => {
   }
 });
 
+test("a call as text is one that succeeded", async () => {
+  const expected = (calls) => `steps: [{ apply: ${POD}, expect: { calls: ${calls} } }]`;
+  const difference = 'calls[1]: result: expected "ok", found "permanent"';
+  assert.ok((await errorOf(expected("[on-synced, on-add v1/pods web/a]"))).includes(difference));
+  assert.ok((await errorOf(expected("{ includes: [on-add] }"))).includes('not found: {"call":"on-add","result":"ok"}'));
+});
+
+test("a mapping that expects nothing matches what is absent", async () => {
+  const object = "apiVersion: v1, kind: Pod, metadata: { namespace: web, name: a, labels: ";
+  const expected = (labels) => `steps: [{ apply: ${POD}, expect: { objects: [{ ${object}${labels} } }] } }]`;
+  const file = join(folder, "nothing.scenario.yaml");
+  writeFileSync(file, expected("{ crashing: null, deep: { a: null } }"));
+  await runScenario(file, { path: scribe });
+  for (const labels of ["{}", "{ crashing: null, a: {} }", "{ crashing: null, a: b }"])
+    assert.match(await errorOf(expected(labels)), /metadata\.labels: expected .*, found nothing/);
+});
+
+test("indexes of informers in the configuration are there", async () => {
+  const config = "config: { informer: { pods: { resource: v1/pods, index: { OWNER } } }, plugin: { scribe: {} } }\n";
+  const pods = `{ apiVersion: v1, kind: Pod, metadata: { namespace: web, name: a, ownerReferences: [{ uid: u1 }] } }`;
+  const rest = `steps: [{ apply: ${pods}, expect: { indexes: { pods: { owner: { u1: [web/a] } } } } }]`;
+  const file = join(folder, "index.scenario.yaml");
+  writeFileSync(file, config.replace("OWNER", '"owner": /metadata/ownerReferences/*/uid') + rest);
+  await runScenario(file, { path: scribe });
+  const wrong = await errorOf(config.replace("OWNER", "owner: metadata.uid") + rest);
+  assert.ok(wrong.includes('informer.pods.index.owner: "metadata.uid" is not a JSON pointer'), wrong);
+  const absent = await errorOf(rest);
+  assert.ok(absent.includes("neither the manifest nor informer.pods.index in config declares the index owner"), absent);
+});
+
 test("what only Informant can do is refused", async () => {
   const informant = "run the scenario with `informant plugin test`";
   for (const text of [

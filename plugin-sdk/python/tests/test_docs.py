@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import unittest
-from typing import Any
 
 from support import ROOT, PluginTest, pod
 
@@ -26,11 +25,6 @@ def owned(kind: str, name: str, owner_kind: str = "", owner: str = "") -> dict[s
     references = [{"kind": owner_kind, "name": owner, "uid": f"uid-{owner}", "controller": True}] if owner else []
     metadata = {"namespace": "web", "name": name, "uid": f"uid-{name}", "ownerReferences": references}
     return {"apiVersion": "v1" if kind == "Pod" else "apps/v1", "kind": kind, "metadata": metadata}
-
-
-def owners(found: dict[str, Any]) -> list[str]:
-    """The index of the configuration."""
-    return [owner["uid"] for owner in found["metadata"].get("ownerReferences", [])]
 
 
 class Documentation(PluginTest):
@@ -62,11 +56,13 @@ class Documentation(PluginTest):
         self.passes(test, "KeepClaim", tests=2)
 
     def test_a_deployment_is_labeled_while_one_of_its_pods_crashes(self) -> None:
-        (text,) = examples(*OWNERS)
-        driver = self.start(text)
+        handler, test = examples(*OWNERS)
+        self.write(handler, "crash_label.py")
+        self.passes(test, "CrashLabel")
+        driver = self.start(handler)
         driver.add_source("pods", "v1", "Pod")
         for informer in ("replicasets", "pods"):
-            driver.add_index(informer, "owner", owners)
+            driver.add_index(informer, "owner", "/metadata/ownerReferences/*/uid")
         driver.put(owned("Deployment", "shop"))
         driver.put(owned("ReplicaSet", "shop-1", "Deployment", "shop"))
         for name, reason in (("a", "CrashLoopBackOff"), ("b", "CrashLoopBackOff"), ("a", None)):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import glob
 import os
+import sys
 import unittest
 
 from support import ROOT, PluginTest
@@ -56,6 +57,60 @@ steps:
             ],
         )
 
+    def test_a_call_as_text_is_one_that_succeeded(self) -> None:
+        text = f"steps: [{{ apply: {POD}, expect: {{ calls: CALLS }} }}]"
+        found = self.outcome(text.replace("CALLS", "[on-synced, on-add v1/pods web/a]"))
+        self.assertIn('calls[1]: result: expected "ok", found "permanent"', found)
+        found = self.outcome(text.replace("CALLS", "{ includes: [on-add] }"))
+        self.assertIn('not found: {"call": "on-add", "result": "ok"}', found)
+
+    def test_a_mapping_that_expects_nothing_matches_what_is_absent(self) -> None:
+        metadata = "{ namespace: web, name: a, labels: LABELS }"
+        objects = f"objects: [{{ apiVersion: v1, kind: Pod, metadata: {metadata} }}]"
+        text = f"steps: [{{ apply: {POD}, expect: {{ {objects}, kv: {{ last: LABELS }} }} }}]"
+        run_scenario(self.write(text.replace("LABELS", "{ a: null, b: { c: null } }"), "a.scenario.yaml"), "scribe.py")
+        for labels in ("{}", "{ a: null, b: {} }", "{ a: null, b: c }"):
+            found = self.outcome(text.replace("LABELS", labels))
+            self.assertIn("metadata.labels: expected ", found)
+            self.assertIn("but the key is not set", found)
+
+    def test_indexes_of_informers_in_the_configuration_are_there(self) -> None:
+        informer = "{ pods: { resource: v1/pods, index: { owner: POINTER } } }"
+        config = f"config: {{ informer: {informer}, plugin: {{ scribe: {{}} }} }}\n"
+        owned = "{ apiVersion: v1, kind: Pod, metadata: { namespace: web, name: a, ownerReferences: [{ uid: u1 }] } }"
+        steps = f"steps: [{{ apply: {owned}, expect: {{ indexes: {{ pods: {{ owner: {{ u1: [web/a] }} }} }} }} }}]"
+        text = config.replace("POINTER", "/metadata/ownerReferences/*/uid") + steps
+        run_scenario(self.write(text, "a.scenario.yaml"), "scribe.py")
+        found = self.outcome(config.replace("POINTER", "metadata.uid") + steps)
+        self.assertIn("informer.pods.index.owner: 'metadata.uid' is not a JSON pointer", found)
+        self.assertIn("neither the manifest nor informer.pods.index in config declares", self.outcome(steps))
+
+    @unittest.skipIf(sys.version_info < (3, 11), "Python has no reader of TOML")
+    def test_a_configuration_is_read_from_its_file(self) -> None:
+        handler = "from informant import kv, log, on\n@on.add('v1', 'Pod')\ndef f(pod, event): log.info('seen')\n"
+        self.write(handler, "handler.py")
+        config = '[cluster]\n[informer.pods]\nresource = "v1/pods"\nindex = { node = "/spec/nodeName" }\n'
+        config += '[plugin.a]\nscript = "handler.py"\ninformers = ["pods"]\n'
+        expect = "{ calls: [on-add v1/pods web/a], log: [seen] }"
+        text = f"config: config.toml\nsteps: [{{ apply: {POD}, expect: {expect} }}]"
+        file = self.write(text, "a.scenario.yaml")
+        with self.assertRaisesRegex(ScenarioError, r"a.scenario.yaml:1: config: there is no file .*config.toml"):
+            run_scenario(file)
+        self.write(config, "config.toml")
+        run_scenario(file)
+        self.write(handler.replace("log.info", "kv.set('a', 1); log.info"), "handler.py")
+        with self.assertRaisesRegex(AssertionError, r"add this line to config.toml: \[state\]"):
+            run_scenario(self.write(text.replace("calls: [on-add v1/pods web/a]", "calls: []"), "b.scenario.yaml"))
+        self.write(f"[state]\n{config}", "config.toml")
+        run_scenario(file)
+        for wrong, message in (
+            (config + "limits.cpu = '1s'\n", r"config.toml: plugin.a.limits: a Driver cannot do this: run"),
+            ("a = ", r"a.scenario.yaml:1: config: .*config.toml: "),
+        ):
+            self.write(wrong, "config.toml")
+            with self.assertRaisesRegex(ScenarioError, message):
+                run_scenario(file)
+
     def test_mistakes_in_a_file_have_a_line_and_a_remedy(self) -> None:
         for text, message in (
             (
@@ -77,7 +132,6 @@ steps:
 
     def test_what_only_informant_can_do_is_refused(self) -> None:
         for text in (
-            "config: config.toml\nsteps: []",
             "config: { plugin: { scribe: { limits: { cpu: 1s } } } }\nsteps: []",
             "http: [{ url: x, after: 1s }]\nsteps: []",
             "steps: [{ replay: call.json }]",

@@ -70,6 +70,34 @@ class Store(PluginTest):
         self.assertEqual(self.read("[key[1:] for key in store.index_keys('pods', 'image', 'y')]"), "[('web', 'b')]")
         self.assertEqual(self.read("list(store.index_values('pods', 'image'))"), "['x', 'y', 'z']")
 
+    def test_a_test_adds_an_index_by_a_pointer_or_a_function(self) -> None:
+        pointer = "/metadata/ownerReferences/*/uid"
+        for values in (pointer, lambda pod: pod.all(pointer), lambda pod: pod.metadata.ownerReferences[0].uid):
+            read = "[key.name for key in store.index_keys('pods', 'owner', 'u1')]"
+            driver = self.start(READS.replace("RESULT", read))
+            driver.add_index("pods", "owner", values)
+            for name, uids in (("a", ["u1", "u2"]), ("b", ["u10"])):
+                owned = pod(name)
+                owned["metadata"]["ownerReferences"] = [{"uid": uid} for uid in uids]
+                driver.add(owned)
+            driver.put(CONFIG_MAP)
+            self.assertEqual(driver.messages, ["info: ['a']"])
+
+    def test_a_missing_or_wrong_index_says_what_to_write(self) -> None:
+        driver = self.start(READS.replace("RESULT", "list(store.index_keys('pods', 'owner', 'u1'))"))
+        driver.add(pod())
+        remedy = 'add it with driver.add_index("pods", "owner", "/metadata/ownerReferences/*/uid")'
+        message = self.fails(driver.put, CONFIG_MAP).message
+        self.assertIn(f"informer 'pods' has no index 'owner' in this test; {remedy}", message)
+        for values in (None, ["/spec"], "spec.nodeName", {}):
+            with self.assertRaisesRegex(TypeError, r"^add_index\('pods', 'owner', .*\): values must be a JSON pointer"):
+                driver.add_index("pods", "owner", values)  # type: ignore[arg-type]
+        with self.assertRaisesRegex(TypeError, "name is not a name"):
+            driver.add_index("pods", lambda pod: [], "/spec")  # type: ignore[arg-type]
+        driver.add_index("pods", "owner", lambda pod: {})
+        message = self.fails(driver.put, CONFIG_MAP).message
+        self.assertIn("add_index('pods', 'owner', <function", message)
+
     def test_more_index_values_than_a_page_are_read(self) -> None:
         driver = self.start(READS.replace("RESULT", "len(list(store.index_values('pods', 'image')))"))
         driver.add(image("many", *(f"image-{number:04}" for number in range(2_500))))

@@ -25,23 +25,15 @@ func pod(name, reason string) object {
 }
 
 // byOwner is the index of the configuration.
-func byOwner(o object) []string {
-	var uids []string
-	owners, _ := o["metadata"].(object)["ownerReferences"].([]any)
-	for _, owner := range owners {
-		uids = append(uids, owner.(object)["uid"].(string))
-	}
-	return uids
-}
+const byOwner = "/metadata/ownerReferences/*/uid"
 
-func start(t *testing.T) *informanttest.Plugin {
+// start has the objects, and indexes with these values, if any.
+func start(t *testing.T, values any) *informanttest.Plugin {
 	p := informanttest.New(t, nil)
 	for informer, kind := range map[string]string{"replicasets": "ReplicaSet", "deployments": "Deployment"} {
 		p.Informer(informer, "apps/v1", kind)
 	}
 	p.Informer("pods", "v1", "Pod")
-	p.Index("replicasets", "owner", byOwner)
-	p.Index("pods", "owner", byOwner)
 	put(t, p, object{
 		"apiVersion": "apps/v1", "kind": "Deployment",
 		"metadata": object{"namespace": "web", "name": "shop", "uid": "u-shop", "labels": object{"app": "shop"}},
@@ -50,6 +42,10 @@ func start(t *testing.T) *informanttest.Plugin {
 		"apiVersion": "apps/v1", "kind": "ReplicaSet",
 		"metadata": owned("shop-1", "u-shop-1", "Deployment", "shop", "u-shop"),
 	})
+	if values != nil {
+		p.Index("replicasets", "owner", values)
+		p.Index("pods", "owner", values)
+	}
 	return p
 }
 
@@ -65,7 +61,7 @@ func isLabeled(p *informanttest.Plugin) bool {
 }
 
 func TestADeploymentIsLabeledWhileOneOfItsPodsCrashes(t *testing.T) {
-	p := start(t)
+	p := start(t, byOwner)
 	put(t, p, pod("shop-1-a", "ContainerCreating"))
 	if isLabeled(p) {
 		t.Fatal("no pod crashes")
@@ -87,8 +83,31 @@ func TestADeploymentIsLabeledWhileOneOfItsPodsCrashes(t *testing.T) {
 	}
 }
 
+func TestAnIndexMayBeAFunction(t *testing.T) {
+	p := start(t, func(o *struct {
+		Metadata struct{ OwnerReferences []struct{ UID string } }
+	}) (uids []string) {
+		for _, owner := range o.Metadata.OwnerReferences {
+			uids = append(uids, owner.UID)
+		}
+		return uids
+	})
+	put(t, p, pod("shop-1-a", "CrashLoopBackOff"))
+	if !isLabeled(p) {
+		t.Error("one pod crashes")
+	}
+}
+
+func TestAMissingIndexSaysHowToAddIt(t *testing.T) {
+	remedy := `informer "replicasets" has no index "owner" in this test; ` +
+		`add it with p.Index("replicasets", "owner", "/metadata/ownerReferences/*/uid")`
+	if err := start(t, nil).Put(pod("shop-1-a", "")); err == nil || !strings.Contains(err.Error(), remedy) {
+		t.Error(err)
+	}
+}
+
 func TestAPodOfAnotherOwnerIsIgnored(t *testing.T) {
-	p := start(t)
+	p := start(t, byOwner)
 	job := pod("job", "CrashLoopBackOff")
 	job["metadata"] = owned("job", "u-job", "Job", "job", "u")
 	put(t, p, job)

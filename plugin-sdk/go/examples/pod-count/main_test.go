@@ -13,14 +13,7 @@ type object = map[string]any
 func start(t *testing.T) *informanttest.Plugin {
 	p := informanttest.New(t, nil)
 	p.Informer("pods", "v1", "Pod")
-	p.Index("pods", "owner", func(pod object) []string {
-		var uids []string
-		owners, _ := pod["metadata"].(object)["ownerReferences"].([]any)
-		for _, owner := range owners {
-			uids = append(uids, owner.(object)["uid"].(string))
-		}
-		return uids
-	})
+	p.Index("pods", "owner", "/metadata/ownerReferences/*/uid")
 	metadata := object{"namespace": "web", "name": "shop", "uid": "u1"}
 	put(t, p, object{"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata})
 	return p

@@ -17,10 +17,16 @@ export function pattern(text) {
   return new RegExp(`^${parts.join("")}$`, "s");
 }
 
+/** Whether nothing matches: `null`, and a mapping all of whose members are so. */
+const expectsNothing = (expected) => {
+  const members = isMapping(expected) ? Object.values(expected) : [];
+  return expected === null || (members.length > 0 && members.every(expectsNothing));
+};
+
 /** What differs, as `path: expected …, found …`; undefined if nothing does. */
 export function difference(expected, found, path = "", isPattern = false) {
-  if (expected === null)
-    return found === undefined || found === null ? undefined : `${path}: expected nothing, found ${shown(found)}`;
+  if ((found === undefined || found === null) && expectsNothing(expected)) return undefined;
+  if (expected === null) return `${path}: expected nothing, found ${shown(found)}`;
   if (isPattern && typeof expected === "string" && typeof found === "string" && pattern(expected).test(found))
     return undefined;
   if (isMapping(expected) && isMapping(found)) {
@@ -118,7 +124,7 @@ export function stateDifferences({ node, references, objects }, state) {
 
 /** A text is the bytes of a value, or the JSON of a text. */
 function kvDifference(expected, text) {
-  if (text === expected || (text === undefined && expected === null)) return undefined;
+  if (text === expected || (text === undefined && expectsNothing(expected))) return undefined;
   return text === undefined
     ? `expected ${shown(expected)}, but the key is not set`
     : difference(expected, JSON.parse(text));

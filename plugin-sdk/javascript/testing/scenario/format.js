@@ -2,6 +2,7 @@
 import { dirname, resolve } from "node:path";
 
 import { isMapping, resourceOf } from "../cluster.js";
+import { isPointer } from "../projection.js";
 import { Node, documentsOf } from "./yaml.js";
 
 const MEMBERS = ["config", "http", "kv", "name", "objects", "path", "plugin", "steps"];
@@ -27,7 +28,7 @@ export const STREAMS = {
     members: ["attempt", "call", "error", "object", "reason", "requeueAfter", "result"],
     short(text) {
       const [call, ...object] = text.split(" ");
-      return object.length === 0 ? { call } : { call, object: object.join(" ") };
+      return { call, ...(object.length > 0 && { object: object.join(" ") }), result: "ok" };
     },
   },
   log: { members: ["fields", "level", "message"], short: (message) => ({ message }) },
@@ -45,7 +46,7 @@ const CHOICES = {
 
 /** Sections of the process, which have no effect. */
 const IGNORED = ["admin", "cache", "cluster", "health", "http", "state"];
-const INFORMER = ["resource"];
+const INFORMER = ["index", "resource"];
 const PLUGIN = ["allow", "component", "config", "informers", "script"];
 
 /** Reads and checks a file. `override` replaces its `path`. */
@@ -84,7 +85,8 @@ function configOf(root) {
   const nothing = { name: "test", config: {}, allow: {}, path: undefined, informers: undefined };
   if (!root.has("config")) return { plugin: nothing, informers: [] };
   const config = root.at("config");
-  if (typeof config.value === "string") config.needsInformant("a config.toml; write its sections here as YAML");
+  if (typeof config.value === "string")
+    config.needsInformant("a config.toml (Node has no reader of TOML)", ", or write its sections here as YAML");
   for (const [name, section] of config.members()) {
     if (!["informer", "plugin", ...IGNORED].includes(name)) section.needsInformant();
   }
@@ -109,7 +111,12 @@ function informerOf([name, node]) {
   }
   const resource = node.at("resource");
   if (resource.text().includes("*")) resource.needsInformant("informers of several resources");
-  return { name, resource: resource.value, node: resource };
+  const indexes = members(node, "index", (index) => index.members()).map(([index, pointer]) => {
+    if (!isPointer(pointer.value))
+      pointer.fail(`${JSON.stringify(pointer.value)} is not a JSON pointer: write it as /spec/nodeName`);
+    return [index, pointer.value];
+  });
+  return { name, resource: resource.value, indexes, node: resource };
 }
 
 async function stepOf(node, folder) {

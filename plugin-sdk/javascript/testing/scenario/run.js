@@ -84,10 +84,13 @@ export class Run {
     if (plugin.allow.http !== undefined) driver.serveHttp((request) => this.#answer(request));
     if (plugin.allow.kube === undefined) driver.refuseKube({ code: "denied", message: "not granted (allow.kube)" });
     const isIts = ({ name }) => plugin.informers === undefined || plugin.informers.includes(name);
-    for (const { name, resource, node } of informers.filter(isIts)) {
+    driver.host.indexRemedy = (informer, name, pointer) =>
+      `add it to the scenario: config: { informer: { ${informer}: { index: { ${name}: ${pointer} } } } }`;
+    for (const { name, resource, indexes, node } of informers.filter(isIts)) {
       const known =
         this.#kindOf(resource) ?? node.needsInformant(`a resource that no object of the scenario has (${resource})`);
       cluster.addSource(name, known.apiVersion, known.kind, { resource });
+      for (const [index, pointer] of indexes) driver.addIndex(name, index, pointer);
     }
     for (const { apiVersion, kind } of driver.manifest.events ?? []) {
       const isWatched =
@@ -408,11 +411,13 @@ export class Run {
 
   #indexed(informer, index, value, node) {
     const { host } = this.#driver;
-    if (!host.ownIndexes.includes(index)) node.fail(`the manifest does not declare the index ${index}`);
+    const known = host.indexes.get(`${informer}/${index}`);
+    if (known === undefined && !host.ownIndexes.includes(index))
+      node.fail(`neither the manifest nor informer.${informer}.index in config declares the index ${index}`);
     const sources = host.cluster.sources.filter((info) => info.informer === informer).map(({ id }) => id);
     if (sources.length === 0) node.fail(`the plugin has no informer ${informer}`);
-    const isIt = ({ key, object }) =>
-      sources.includes(key.source) && (host.ownValues.get(object)?.[index] ?? []).includes(value);
+    const valuesOf = known ?? ((object) => host.ownValues.get(object)?.[index] ?? []);
+    const isIt = ({ key, object }) => sources.includes(key.source) && valuesOf(object).includes(value);
     return host.cluster
       .rows()
       .filter(isIt)

@@ -58,8 +58,8 @@ export class Node {
   }
 
   /** Fails because a driver cannot do it. */
-  needsInformant(what = "this") {
-    this.fail(`a Driver cannot do ${what}: run the scenario with \`informant plugin test\``);
+  needsInformant(what = "this", remedy = "") {
+    this.fail(`a Driver cannot do ${what}: run the scenario with \`informant plugin test\`${remedy}`);
   }
 
   has(member) {

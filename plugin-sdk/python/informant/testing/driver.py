@@ -176,9 +176,13 @@ class Driver:
         """Puts an object into the cache without a call of the plugin."""
         self.host.cluster.put(object, cluster)
 
-    def add_index(self, informer: str, name: str, values: Callable[[Any], list[str]]) -> None:
-        """Adds an index of another plugin to an informer. The plugin's own indexes are there."""
-        self.host.indexes[(informer, name)] = values
+    def add_index(self, informer: str, name: str, values: str | Callable[[Any], Any]) -> None:
+        """Adds an index of config.toml, or of another plugin, to an informer. The plugin's own indexes are there.
+
+        ``values`` is the JSON pointer in ``[informer.NAME.index]``, such as ``/metadata/ownerReferences/*/uid``, or a
+        function of an object, which returns what an index function of a plugin returns.
+        """
+        self.host.indexes[(informer, name)] = projection.index_function(informer, name, values)
 
     def serve_http(self, service: Callable[[HttpRequest], Any]) -> None:
         """Answers HTTP requests: with a status, or with status, headers and body. Until then they are denied."""

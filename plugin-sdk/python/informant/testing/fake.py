@@ -91,12 +91,15 @@ class FakeHost:
         self.declared: dict[str, dict[str, Any]] = {}
         self.series: dict[tuple[str, tuple[tuple[str, str], ...]], float | list[float]] = {}
         self.indexes: dict[tuple[str, str], IndexFunction] = {}
+        #: How the test adds an index, given the informer, the name and a pointer.
+        self.index_remedy: Callable[[str, str, str], str] = 'add it with driver.add_index("{}", "{}", "{}")'.format
         #: The plugin's own indexes.
         self.own_index: Callable[[Any], dict[str, list[str]]] | None = None
         self.own_indexes: set[str] = set()
         self.service: Callable[[HttpRequest], Any] | None = None
         self.store_error: HostError | None = None
         self.kube_error: KubeError | None = None
+        self.kv_error: HostError | None = None
         self.phase = "describe"
         self.is_index = False
         self.page_bytes_max = PAGE_BYTES_MAX
@@ -124,6 +127,8 @@ class FakeHost:
             if interface == "kube":
                 raise KubeError("not-here", message)
             raise HostError("not-here", message)
+        if interface == "kv" and self.kv_error is not None:
+            raise HostError(self.kv_error.code, str(self.kv_error))
 
     # --- log ---
 
@@ -208,9 +213,14 @@ class FakeHost:
         known = self.indexes.get((informer, index))
         if known is not None:
             return known
+        if index == "namespace":
+            # The informer's own index.
+            return lambda object: [object["metadata"].get("namespace") or ""]
         own = self.own_index
         if own is None or index not in self.own_indexes:
-            raise HostError("unknown-index", f"informer {informer!r} has no index {index!r} in this test")
+            pointer = "/metadata/ownerReferences/*/uid" if index == "owner" else "/path/of/the/value"
+            remedy = self.index_remedy(informer, index, pointer)
+            raise HostError("unknown-index", f"informer {informer!r} has no index {index!r} in this test; {remedy}")
         return lambda object: own(object).get(index, [])
 
     def _objects(self, informer: str, sources: list[int]) -> list[tuple[Any, Any]]:

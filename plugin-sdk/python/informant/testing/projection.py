@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
+
+from ..dispatch import _index_values
+from ..objects import parse_object
 
 _ABSENT = object()
 
@@ -33,6 +37,26 @@ def project(object: Any, pointers: Sequence[str]) -> Any:
         paths.append([part.replace("~1", "/").replace("~0", "~") for part in pointer[1:].split("/")])
     shown = _cut(object, paths)
     return {} if shown is _ABSENT else shown
+
+
+def index_function(informer: Any, name: Any, values: Any) -> Callable[[Any], list[str]]:
+    """The function of an index: that of the test or, for a JSON pointer, the one of ``[informer.NAME.index]``."""
+    called = f"add_index({informer!r}, {name!r}, {values!r})"
+    for argument, value in (("informer", informer), ("name", name)):
+        if not isinstance(value, str) or not value:
+            raise TypeError(f"{called}: {argument} is not a name")
+
+    def scalars(object: Any) -> list[Any]:
+        return [value for value in object.all(values) if isinstance(value, (str, int, float))]
+
+    is_pointer = isinstance(values, str) and values.startswith("/")
+    if not is_pointer and not callable(values):
+        needed = 'a JSON pointer such as "/metadata/ownerReferences/*/uid", or a function of an object'
+        raise TypeError(f"{called}: values must be {needed}")
+    compute = scalars if is_pointer else values
+    # Handlers get such objects, too.
+    origin: Any = SimpleNamespace(where=called)
+    return lambda object: _index_values(origin, name, compute(parse_object(document(object, "whole"))))
 
 
 def _cut(value: Any, paths: list[list[str]]) -> Any:

@@ -26,9 +26,15 @@ def fits(pattern: str, text: str) -> bool:
     return re.fullmatch(expression, text, re.DOTALL) is not None
 
 
+def expects_nothing(expected: Any) -> bool:
+    """Whether nothing matches: ``None``, and a mapping all of whose members are so."""
+    is_mapping = isinstance(expected, dict) and len(expected) > 0
+    return expected is None or (is_mapping and all(map(expects_nothing, expected.values())))
+
+
 def difference(expected: Any, found: Any, path: str = "", is_pattern: bool = False) -> str | None:
     """What differs, as ``path: expected …, found …``; ``None`` if nothing does."""
-    if expected is None and found is None:
+    if found is None and expects_nothing(expected):
         return None
     if is_pattern and isinstance(expected, str) and isinstance(found, str) and fits(expected, found):
         return None
@@ -101,6 +107,6 @@ def members_differences(node: Node, name: str, find: Callable[[str, Node], str |
 def kv_difference(expected: Any, found: bytes | None) -> str | None:
     """A text is the bytes of a value, or the JSON of a text."""
     if found is None:
-        return None if expected is None else f"expected {shown(expected)}, but the key is not set"
+        return None if expects_nothing(expected) else f"expected {shown(expected)}, but the key is not set"
     text = found.decode()
     return None if text == expected else difference(expected, json.loads(text))

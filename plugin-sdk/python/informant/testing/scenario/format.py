@@ -17,7 +17,7 @@ _EXPECT = ("absent", "calls", "deadLetters", "http", "indexes", "kv", "log", "me
 
 #: Sections of the process, which have no effect.
 _IGNORED = ("admin", "cache", "cluster", "health", "http", "state")
-_INFORMER = ("resource",)
+_INFORMER = ("index", "resource")
 _PLUGIN = ("allow", "component", "config", "informers", "script")
 
 _CLUSTER_SCOPED = {
@@ -45,7 +45,7 @@ class Stream(NamedTuple):
 
 def _short_call(text: str) -> dict[str, Any]:
     call, _, object = text.partition(" ")
-    return {"call": call, "object": object} if object else {"call": call}
+    return {"call": call, **({"object": object} if object else {}), "result": "ok"}
 
 
 STREAMS = {
@@ -90,6 +90,8 @@ class Step(NamedTuple):
 class Informer(NamedTuple):
     name: str
     resource: str
+    #: Name and JSON pointer.
+    indexes: dict[str, str]
     node: Node
 
 
@@ -101,6 +103,7 @@ class Plugin(NamedTuple):
     allow: Any = None
     path: str | None = None
     informers: Any = None
+    has_kv: bool = True
 
 
 class Scenario(NamedTuple):
@@ -121,7 +124,7 @@ def read_scenario(file: str, override: str | None = None) -> Scenario:
         root.at("time").needs_informant()
     root.members(_MEMBERS)
     folder = os.path.dirname(file)
-    plugin, informers = _config(root)
+    plugin, informers = _config(root, folder)
     path = root.at("path").text() if root.has("path") else plugin.path
     if not root.has("steps"):
         root.fail("the scenario has no `steps`: write what happens")
@@ -146,12 +149,17 @@ def read_scenario(file: str, override: str | None = None) -> Scenario:
     )
 
 
-def _config(root: Node) -> tuple[Plugin, list[Informer]]:
+def _config(root: Node, folder: str) -> tuple[Plugin, list[Informer]]:
     if not root.has("config"):
         return Plugin(), []
     config = root.at("config")
-    if isinstance(config.value, str):
-        config.needs_informant("a config.toml; write its sections here as YAML")
+    is_file = isinstance(config.value, str)
+    if is_file:
+        file = os.path.join(folder, config.value)
+        folder, config = os.path.dirname(file), config.toml(file)
+    has_kv = not is_file or config.has("state")
+    if not has_kv and root.has("kv"):
+        root.at("kv").fail("add a section [state] to config.toml, without which plugins may not use keys")
     for name, section in config.members():
         if name not in ("informer", "plugin", *_IGNORED):
             section.needs_informant()
@@ -172,8 +180,10 @@ def _config(root: Node) -> tuple[Plugin, list[Informer]]:
                 node.needs_informant()
         given = section.value
         path = given.get("script") or given.get("component")
-        return Plugin(name, given.get("config"), given.get("allow"), path, given.get("informers")), informers
-    return Plugin(), informers
+        path = path and os.path.join(folder, path)
+        plugin = Plugin(name, given.get("config"), given.get("allow"), path, given.get("informers"), has_kv)
+        return plugin, informers
+    return Plugin(has_kv=has_kv), informers
 
 
 def _informer(name: str, node: Node) -> Informer:
@@ -183,7 +193,11 @@ def _informer(name: str, node: Node) -> Informer:
     resource = node.at("resource")
     if "*" in resource.text():
         resource.needs_informant("informers of several resources")
-    return Informer(name, resource.text(), resource)
+    indexes = node.at("index").members() if node.has("index") else []
+    for _, pointer in indexes:
+        if not isinstance(pointer.value, str) or not pointer.value.startswith("/"):
+            pointer.fail(f"{pointer.value!r} is not a JSON pointer: write it as /spec/nodeName")
+    return Informer(name, resource.text(), {index: pointer.value for index, pointer in indexes}, resource)
 
 
 def _step(node: Node, folder: str) -> Step:

@@ -39,8 +39,8 @@ class Node:
 
     @property
     def place(self) -> str:
-        """``FILE:LINE``."""
-        return f"{self._file}:{1 if self._marks is None else self._marks.start_mark.line + 1}"
+        """``FILE:LINE``; of a TOML file, ``FILE``."""
+        return self._file if self._marks is None else f"{self._file}:{self._marks.start_mark.line + 1}"
 
     @property
     def name(self) -> str:
@@ -52,9 +52,24 @@ class Node:
         """Refuses the value."""
         raise ScenarioError(f"{self.place}: {self.name}: {message}" if self.name else f"{self.place}: {message}")
 
-    def needs_informant(self, what: str = "this") -> NoReturn:
+    def needs_informant(self, what: str = "this", remedy: str = "") -> NoReturn:
         """Refuses what a driver cannot do."""
-        self.fail(f"a Driver cannot do {what}: run the scenario with `informant plugin test`")
+        self.fail(f"a Driver cannot do {what}: run the scenario with `informant plugin test`{remedy}")
+
+    def toml(self, file: str) -> Node:
+        """The root of the TOML file that this value names."""
+        try:
+            import tomllib
+        except ImportError:
+            why = "a config.toml before Python 3.11, which has no reader of TOML"
+            self.needs_informant(why, ", or write its sections here as YAML")
+        try:
+            with open(file, "rb") as opened:
+                return Node(file, tomllib.load(opened), None)
+        except FileNotFoundError:
+            self.fail(f"there is no file {file}")
+        except ValueError as error:
+            self.fail(f"{file}: {error}")
 
     def has(self, member: str) -> bool:
         """Whether a mapping has a member."""
@@ -63,7 +78,9 @@ class Node:
     def at(self, member: str | int) -> Node:
         """A member or an element."""
         marks = self._marks
-        if isinstance(member, int):
+        if marks is None:
+            below = None
+        elif isinstance(member, int):
             below = marks.value[member]
         else:
             below = next((value for key, value in marks.value if str(key.value) == str(member)), marks)

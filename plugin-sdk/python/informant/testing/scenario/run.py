@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from ...dispatch import Failed
-from ...errors import HttpError, KubeError
+from ...errors import HostError, HttpError, KubeError
 from ...host import ROLES, HttpRequest
 from ..cluster import merged, resource_of
 from ..driver import Driver
@@ -41,6 +41,9 @@ _ROLES = {
 _DEFINITIONS = ("v1/namespaces", "apiextensions.k8s.io/v1/customresourcedefinitions")
 _SERIES = re.compile(r"(?P<name>[A-Za-z0-9_]+)(?:\{(?P<labels>.*)\})?")
 _SUFFIXES = {"counter": ("_total",), "gauge": ("",), "histogram": ("_count", "_sum", "_bucket")}
+
+_NO_STATE = "kv needs the state database; add this line to config.toml: [state]"
+_INDEX_REMEDY = "add it to the scenario: config: {{ informer: {{ {0}: {{ index: {{ {1}: {2} }} }} }} }}"
 
 #: A call of the plugin, given the attempt.
 Call = Callable[[int], Any]
@@ -105,6 +108,9 @@ class Run:
             driver.serve_http(self._answer)
         if "kube" not in allow:
             driver.refuse_kube(KubeError("denied", "not granted (allow.kube)"))
+        if not plugin.has_kv:
+            driver.host.kv_error = HostError("denied", _NO_STATE)
+        driver.host.index_remedy = _INDEX_REMEDY.format
         rules = driver.manifest.get("events", [])
         types = {resource_of(rule["apiVersion"], rule["kind"]): (rule["apiVersion"], rule["kind"]) for rule in rules}
         for object in self._objects():
@@ -117,6 +123,8 @@ class Run:
                 informer.node.needs_informant(f"a resource that no object of the scenario has ({informer.resource})")
             watched.add(types[informer.resource])
             driver.add_source(informer.name, *types[informer.resource])
+            for index, pointer in informer.indexes.items():
+                driver.add_index(informer.name, index, pointer)
         for rule in rules:
             kind = (rule["apiVersion"], rule["kind"])
             if "*" not in kind and kind not in watched:
@@ -435,13 +443,15 @@ class Run:
 
     def _indexed(self, informer: str, index: str, value: str, node: Node) -> list[str]:
         driver = self._started
-        if index not in driver.host.own_indexes:
-            node.fail(f"the manifest does not declare the index {index}")
+        known = driver.host.indexes.get((informer, index))
+        if known is None and index not in driver.host.own_indexes:
+            node.fail(f"neither the manifest nor informer.{informer}.index in config declares the index {index}")
+        values = known or (lambda object: driver.index(object).get(index, []))
         sources = [info.id for info in driver.host.cluster.sources if info.informer == informer]
         if not sources:
             node.fail(f"the plugin has no informer {informer}")
         objects = driver.host.cluster.objects.items()
-        found = [key for key, object in objects if key[0] in sources and value in driver.index(object).get(index, [])]
+        found = [key for key, object in objects if key[0] in sources and value in values(object)]
         return sorted(map(key_text, found))
 
     def _series(self, series: str, node: Node) -> tuple[str, str, dict[str, str]]:
