@@ -174,8 +174,9 @@ impl Reflector {
         }
     }
 
-    /// Staging for a list, where the store has `known`. If the list is to be consistent, the same uid and version may be another state: the cluster was
-    /// rolled back, or this reflector is on probation and stores objects in another shape.
+    /// Staging for a list, where the store has `known`. If the list is to be consistent, the same uid and version may
+    /// be another state: the cluster was rolled back, or this reflector is on probation and stores objects in another
+    /// shape.
     pub(super) fn staging<'a>(&'a self, plan: &ListPlan, known: &'a Snapshot) -> Staging<'a> {
         let staging = Staging::new(&self.parts, known);
         if plan.version.is_none() {
