@@ -273,6 +273,7 @@ export class Driver {
       return await this.#calling(name, {}, call);
     } catch (error) {
       Object.assign(made, { result: resultOf(error), error: error.message });
+      if (error.afterMs !== undefined) made.requeueAfter = error.afterMs;
       throw error;
     }
   }
@@ -295,6 +296,7 @@ export class Driver {
       return asked;
     } catch (error) {
       Object.assign(made, { result: resultOf(error), error: error.message });
+      if (error.afterMs !== undefined) made.requeueAfter = error.afterMs;
       throw error;
     }
   }

@@ -59,7 +59,7 @@ class HandlerCall(NamedTuple):
     #: ``ok``, ``retry`` or ``permanent``.
     result: str
     error: str | None
-    #: Seconds.
+    #: Seconds, also of a failure that asked for a delay.
     requeue_after: float | None
 
 
@@ -358,7 +358,8 @@ class Driver:
             returned = call()
         except Failed as failed:
             result = "permanent" if failed.kind == "permanent" else "retry"
-            self._calls[at] = made._replace(result=result, error=failed.message)
+            after = failed.failure.after_ms / 1000 if failed.kind == "retry-after" else None
+            self._calls[at] = made._replace(result=result, error=failed.message, requeue_after=after)
             raise
         if name in ("on-add", "on-update", "on-delete") and returned is not None:
             self._calls[at] = made._replace(requeue_after=returned / 1000)
