@@ -383,7 +383,7 @@ func (r *run) event(at key, before object, reason informant.Reason) {
 		return nil
 	}
 	if isRetry {
-		pending.attempt, pending.failures, pending.call = 0, 0, call
+		pending.attempt, pending.call = 0, call
 	} else {
 		r.make(at, timer{call: call, before: before})
 	}

@@ -82,7 +82,7 @@ export interface HandlerCall {
   attempt?: number;
   result: "ok" | "retry" | "permanent";
   error?: string;
-  /** Milliseconds. */
+  /** Milliseconds, also of a failure that asked for a delay. */
   requeueAfter?: number;
 }
 

@@ -234,7 +234,7 @@ export class Run {
         ? driver.callDelete(key, before, false, call)
         : undefined;
     };
-    if (timer?.isRetry) Object.assign(timer, { attempt: 0, failures: 0, make });
+    if (timer?.isRetry) Object.assign(timer, { attempt: 0, make });
     else await this.#make(key, make, { before });
     await this.#settle();
   }

@@ -253,7 +253,7 @@ class Run:
             return None
 
         if timer is not None and timer.is_retry:
-            timer.attempt, timer.failures, timer.call = 0, 0, call
+            timer.attempt, timer.call = 0, call
         else:
             self._make(key, call, before=before)
         self._settle()
