@@ -287,7 +287,7 @@ export class Driver {
       reason,
       attempt,
       result: "ok",
-      ...(about.name === undefined ? {} : { object: `${resource} ${keyText(about)}` }),
+      object: about.name === undefined ? resource : `${resource} ${keyText(about)}`,
     };
     this.calls.push(made);
     try {

@@ -52,7 +52,7 @@ class HandlerCall(NamedTuple):
 
     #: ``on-add``, ``on-update``, ``on-delete``, ``on-synced``, ``save`` or ``restore``.
     call: str
-    #: ``v1/pods web/a``; ``None`` if it is about no object.
+    #: ``v1/pods web/a``; of ``on-synced``, ``v1/pods``; ``None`` of ``save`` and ``restore``.
     object: str | None
     reason: str | None
     attempt: int | None
@@ -346,11 +346,13 @@ class Driver:
             with self._calling("handler"):
                 self._instance.on_synced(source, _Call(Reason["initial"], attempt))
 
-        self._recorded("on-synced", None, "initial", attempt, call)
+        self._recorded("on-synced", (source,), "initial", attempt, call)
 
     def _recorded(self, name: str, key: Any, reason: str | None, attempt: int | None, call: Callable[[], Any]) -> Any:
         """Makes a call, and keeps its result."""
-        object = None if key is None else f"{self.host.cluster.sources[key[0]].resource} {_text(key)}"
+        object = None if key is None else self.host.cluster.sources[key[0]].resource
+        if key is not None and len(key) > 1:
+            object = f"{object} {_text(key)}"
         at = len(self._calls)
         made = HandlerCall(name, object, reason, attempt, "ok", None, None)
         self._calls.append(made)
