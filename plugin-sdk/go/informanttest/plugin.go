@@ -570,7 +570,13 @@ func (p *Plugin) Synced() error {
 func (p *Plugin) synced(source, attempt uint32) error {
 	why := host.Call{Reason: host.Number(host.Reasons, string(informant.ReasonInitial)), Attempt: attempt}
 	err := p.call(handling, source, func() *host.Failure { return p.plugin.OnSynced(source, why) })
-	made := madeCall{call: "on-synced", reason: string(informant.ReasonInitial), attempt: attempt, err: err}
+	made := madeCall{
+		call:    "on-synced",
+		object:  p.fake.source(source).Resource,
+		reason:  string(informant.ReasonInitial),
+		attempt: attempt,
+		err:     err,
+	}
 	p.calls = append(p.calls, made)
 	return err
 }

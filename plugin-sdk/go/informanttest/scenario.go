@@ -66,6 +66,8 @@ type timer struct {
 	// The state before the event, as the plugin knows it. For retries.
 	before  object
 	isRetry bool
+	// Failures that lengthen the back-off: not the waits that the plugin asked for.
+	failures uint32
 }
 
 type deadLetter struct {
@@ -175,7 +177,7 @@ func (r *run) start() {
 	}
 	for _, source := range slices.Clone(p.fake.sources) {
 		if p.fake.watched[source.ID] {
-			r.make(key{source: source.ID}, 0, nil, func(attempt uint32) error { return p.synced(source.ID, attempt) })
+			r.make(key{source: source.ID}, timer{call: func(attempt uint32) error { return p.synced(source.ID, attempt) }})
 		}
 	}
 }
@@ -293,7 +295,7 @@ func (r *run) act(step node) {
 		p.Swap()
 	case step.has("trigger"):
 		at := r.existing(step.at("trigger"))
-		r.make(at, 0, nil, func(attempt uint32) error { return r.again(at, informant.ReasonTrigger, attempt) })
+		r.make(at, timer{call: func(attempt uint32) error { return r.again(at, informant.ReasonTrigger, attempt) }})
 		r.settle()
 	case step.has("requeue"):
 		r.redeliver(step.at("requeue"))
@@ -383,7 +385,7 @@ func (r *run) event(at key, before object, reason informant.Reason) {
 	if isRetry {
 		pending.attempt, pending.call = 0, call
 	} else {
-		r.make(at, 0, before, call)
+		r.make(at, timer{call: call, before: before})
 	}
 	r.settle()
 }
@@ -410,10 +412,10 @@ func (r *run) again(at key, reason informant.Reason, attempt uint32) error {
 	return r.plugin.onUpsert(reason, at, rule, nil, o, attempt)
 }
 
-// make makes a call, and keeps what follows from it.
-func (r *run) make(at key, attempt uint32, before object, call func(attempt uint32) error) {
+// make makes a call that is due now, and keeps what follows from it.
+func (r *run) make(at key, of timer) {
 	calls := len(r.plugin.calls)
-	err := call(attempt)
+	err := of.call(of.attempt)
 	// An event that the plugin is not called for cancels nothing.
 	if len(r.plugin.calls) == calls {
 		return
@@ -424,13 +426,13 @@ func (r *run) make(at key, attempt uint32, before object, call func(attempt uint
 		failure := host.FailureOf(err)
 		switch failure.Kind {
 		case host.Permanent:
-			r.deadLetters[at] = deadLetter{failure.Message, call}
+			r.deadLetters[at] = deadLetter{failure.Message, of.call}
 		case host.RetryAfter:
 			due := r.now + time.Duration(failure.AfterMS)*time.Millisecond
-			r.timers[at] = &timer{due, attempt, call, before, true}
+			r.timers[at] = &timer{due, of.attempt + 1, of.call, of.before, true, of.failures}
 		default:
-			due := r.now + min(backOffFirst<<min(attempt, 20), backOffMax)
-			r.timers[at] = &timer{due, attempt + 1, call, before, true}
+			due := r.now + min(backOffFirst<<min(of.failures, 20), backOffMax)
+			r.timers[at] = &timer{due, of.attempt + 1, of.call, of.before, true, of.failures + 1}
 		}
 		return
 	}
@@ -463,7 +465,7 @@ func (r *run) wait(passing time.Duration) {
 		}
 		r.now = max(r.now, first.due)
 		delete(r.timers, next)
-		r.make(next, first.attempt, first.before, first.call)
+		r.make(next, *first)
 		r.settle()
 	}
 	r.now = end
@@ -484,7 +486,7 @@ func (r *run) redeliver(reference node) {
 		if at.name != "" {
 			call = func(attempt uint32) error { return r.again(at, informant.ReasonRequeue, attempt) }
 		}
-		r.make(at, 0, nil, call)
+		r.make(at, timer{call: call})
 	}
 	r.settle()
 }

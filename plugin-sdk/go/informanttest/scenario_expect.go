@@ -105,8 +105,11 @@ func (r *run) happened() map[string][]object {
 		}
 		if made.err != nil {
 			call["result"], call["error"] = "retry", made.err.Error()
-			if host.FailureOf(made.err).Kind == host.Permanent {
+			switch failure := host.FailureOf(made.err); failure.Kind {
+			case host.Permanent:
 				call["result"] = "permanent"
+			case host.RetryAfter:
+				call["requeueAfter"] = (time.Duration(failure.AfterMS) * time.Millisecond).String()
 			}
 		}
 		if made.requeue != nil && made.err == nil {
@@ -187,7 +190,7 @@ func (r *run) compareStream(stream string, n node, found []object) {
 func entryDifference(stream string, expected, found object) string {
 	expected = maps.Clone(expected)
 	if text, isText := expected["requeueAfter"].(string); isText {
-		passing, _ := time.ParseDuration(text)
+		passing, _ := parseDuration(text)
 		expected["requeueAfter"] = passing.String()
 	}
 	if stream != "http" {

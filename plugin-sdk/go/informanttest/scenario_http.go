@@ -40,7 +40,8 @@ func (r *run) answer(request *http.Request) (*http.Response, error) {
 		a := answer.value.(object)
 		times, isLimited := a["times"].(json.Number)
 		isUsedUp := isLimited && times.String() == strconv.Itoa(r.used[answer.path])
-		if a["method"] != nil && a["method"] != request.Method || !fits(a["url"].(string), url) || isUsedUp {
+		method, isGiven := a["method"].(string)
+		if isGiven && strings.ToUpper(method) != request.Method || !fits(a["url"].(string), url) || isUsedUp {
 			continue
 		}
 		r.used[answer.path]++

@@ -132,8 +132,8 @@ func (n node) text() string {
 func (n node) duration() time.Duration {
 	n.t.Helper()
 	text, _ := n.value.(string)
-	passing, err := time.ParseDuration(text)
-	if err != nil {
+	passing, isDuration := parseDuration(text)
+	if !isDuration {
 		n.fail(fmt.Sprintf("%s is not a duration: write it as 30s or 5m", compact(n.value)))
 	}
 	return passing
@@ -253,6 +253,9 @@ func checkAnswer(answer node) {
 		answer.fail("an answer has no `url`; `*` stands for any text")
 	}
 	answer.at("url").text()
+	if answer.has("method") {
+		answer.at("method").text()
+	}
 	if answer.has("error") && !slices.Contains([]string{"connect", "dns", "timeout"}, answer.at("error").text()) {
 		answer.at("error").fail("there is no such error; there are connect, dns, timeout")
 	}

@@ -143,6 +143,7 @@ func TestMistakesInAFileAreRefused(t *testing.T) {
 		"config: config.toml\nsteps: []":                            informant,
 		"config: { plugin: { scribe: { limits: {} } } }\nsteps: []": informant,
 		"http: [{ url: x, after: 1s }]\nsteps: []":                  informant,
+		"http: [{ url: x, method: 1 }]\nsteps: []":                  "http[0].method: 1 is not a text",
 		"steps: [{ replay: call.json }]":                            informant,
 	} {
 		if found := reported(t, text); !strings.Contains(found, expected) {

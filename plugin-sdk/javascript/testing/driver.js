@@ -273,6 +273,7 @@ export class Driver {
       return await this.#calling(name, {}, call);
     } catch (error) {
       Object.assign(made, { result: resultOf(error), error: error.message });
+      if (error.afterMs !== undefined) made.requeueAfter = error.afterMs;
       throw error;
     }
   }
@@ -286,7 +287,7 @@ export class Driver {
       reason,
       attempt,
       result: "ok",
-      ...(about.name === undefined ? {} : { object: `${resource} ${keyText(about)}` }),
+      object: about.name === undefined ? resource : `${resource} ${keyText(about)}`,
     };
     this.calls.push(made);
     try {
@@ -295,6 +296,7 @@ export class Driver {
       return asked;
     } catch (error) {
       Object.assign(made, { result: resultOf(error), error: error.message });
+      if (error.afterMs !== undefined) made.requeueAfter = error.afterMs;
       throw error;
     }
   }

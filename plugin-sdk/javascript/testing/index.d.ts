@@ -76,13 +76,13 @@ export type HttpAnswer =
 /** A call of a handler, or of `save` and `restore` in a swap, with its result. */
 export interface HandlerCall {
   call: "on-add" | "on-update" | "on-delete" | "on-synced" | "save" | "restore";
-  /** `v1/pods default/a`. */
+  /** `v1/pods default/a`; of `on-synced`, `v1/pods`. */
   object?: string;
   reason?: import("informant").Reason;
   attempt?: number;
   result: "ok" | "retry" | "permanent";
   error?: string;
-  /** Milliseconds. */
+  /** Milliseconds, also of a failure that asked for a delay. */
   requeueAfter?: number;
 }
 

@@ -6,6 +6,8 @@ import { after, test } from "node:test";
 
 import { runScenario, scenario } from "informant-plugin/testing";
 
+import { durationOf } from "../testing/scenario/yaml.js";
+
 const shared = new URL("../../scenarios/", import.meta.url);
 const scribe = new URL("scribe.js", import.meta.url);
 
@@ -97,6 +99,38 @@ test("indexes of informers in the configuration are there", async () => {
   assert.ok(wrong.includes('informer.pods.index.owner: "metadata.uid" is not a JSON pointer'), wrong);
   const absent = await errorOf(rest);
   assert.ok(absent.includes("neither the manifest nor informer.pods.index in config declares the index owner"), absent);
+});
+
+test("durations are those of config.toml", () => {
+  const read = {
+    0: 0,
+    "500ms": 500,
+    "1m 30s": 90_000,
+    "1m30s": 90_000,
+    "1d": 86_400_000,
+    "1.5h": 5_400_000,
+    " 1 0 s ": 10_000,
+    "1M": 2_630_016_000,
+    "2weeks 1 day": 1_296_000_000,
+    "10\u00b5s": 0.01,
+  };
+  for (const [text, ms] of Object.entries(read)) assert.equal(durationOf(text), ms, text);
+  for (const wrong of ["", "5", "1x", "s", "1.s", ".5s", "-1s", "1,5s", "1.0001h", "1.5ns", "1H", "1m, 30s", 5, null])
+    assert.equal(durationOf(wrong), undefined, String(wrong));
+});
+
+test("a value of kv that is no JSON differs", async () => {
+  const found = await errorOf('kv: { raw: "{" }\nsteps: [{ expect: { kv: { raw: a } } }]');
+  assert.equal(found, 'a.scenario.yaml:2: steps[0].expect.kv.raw: expected "a", found "{"');
+});
+
+test("a text with broken YAML is refused as a whole", async () => {
+  const text = (inner) => `steps:\n  - apply: |\n      kind: Pod\n      ${inner}\n`;
+  const place = "a.scenario.yaml:2: steps[0].apply: line";
+  const open = await errorOf(text("a: ["));
+  assert.ok(open.startsWith(`${place} 3 of the text: `), open);
+  const twice = await errorOf(text("kind: Node"));
+  assert.ok(twice.startsWith(`${place} 2 of the text: `), twice);
 });
 
 test("what only Informant can do is refused", async () => {

@@ -61,6 +61,7 @@ class Documentation(PluginTest):
         self.passes(test, "CrashLabel")
         driver = self.start(handler)
         driver.add_source("pods", "v1", "Pod")
+        driver.add_source("replicasets", "apps/v1", "ReplicaSet")
         for informer in ("replicasets", "pods"):
             driver.add_index(informer, "owner", "/metadata/ownerReferences/*/uid")
         driver.put(owned("Deployment", "shop"))

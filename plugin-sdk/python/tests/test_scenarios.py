@@ -8,6 +8,8 @@ import unittest
 from support import ROOT, PluginTest
 
 from informant.testing import ScenarioError, run_scenario
+from informant.testing.scenario.expect import kv_difference
+from informant.testing.scenario.nodes import Node, seconds_of
 
 try:
     import yaml  # noqa: F401
@@ -17,6 +19,30 @@ except ImportError:
     HAS_YAML = False
 
 POD = "{ apiVersion: v1, kind: Pod, metadata: { namespace: web, name: a, annotations: { do: never } } }"
+
+
+class TestValues(unittest.TestCase):
+    def test_durations_are_those_of_config_toml(self) -> None:
+        for text, seconds in (
+            ("0", 0.0),
+            ("500ms", 0.5),
+            ("1m 30s", 90.0),
+            ("1m30s", 90.0),
+            ("1d", 86_400.0),
+            ("1.5h", 5_400.0),
+            (" 1 0 s ", 10.0),
+            ("1M", 2_630_016.0),
+            ("2weeks 1 day", 1_296_000.0),
+            ("10\u00b5s", 0.000_01),
+        ):
+            self.assertEqual(seconds_of(text), seconds, text)
+        for wrong in ("", "5", "1x", "s", "1.s", ".5s", "-1s", "1,5s", "1.0001h", "1.5ns", "1H", "1m, 30s", 5, None):
+            self.assertIsNone(seconds_of(wrong), wrong)
+
+    def test_a_value_of_kv_that_is_no_json_differs(self) -> None:
+        self.assertEqual(kv_difference("b", b"web/a"), 'expected "b", found "web/a"')
+        self.assertEqual(kv_difference({"a": 1}, b"\xff"), 'expected {"a": 1}, found "\ufffd"')
+        self.assertIsNone(kv_difference("web/a", b"web/a"))
 
 
 @unittest.skipUnless(HAS_YAML, "PyYAML is not installed")
@@ -126,6 +152,31 @@ steps:
             ("steps: [{ expect: { calls: [on-add v1/nodes a] } }]", "no informer of the plugin watches v1/nodes"),
             ("steps: [{ expect: { metrics: { seen: 1 } } }]", "the manifest declares no metric seen"),
             ("steps: [", "a.scenario.yaml:1: "),
+        ):
+            with self.subTest(text):
+                self.assertIn(message, self.outcome(text))
+
+    def test_types_are_those_of_the_core_schema(self) -> None:
+        text = "[08, 010, 0x10, 0o17, -3, 1e3, .5, True, FALSE, Null, ~, yes, 1_0, 12:30, 2026-01-01, .inf]"
+        found = Node.read(self.write(text, "a.scenario.yaml")).value
+        expected = [8, 10, 16, 15, -3, 1000.0, 0.5, True, False, None, None]
+        self.assertEqual(found, [*expected, "yes", "1_0", "12:30", "2026-01-01", ".inf"])
+        self.assertEqual(list(map(type, found[:11])), list(map(type, expected)))
+        self.assertEqual(Node.read(self.write("{ 08: a }", "a.scenario.yaml")).value, {"08": "a"})
+
+    def test_yaml_that_is_broken_has_a_line(self) -> None:
+        for text, message in (
+            ("name: a\nname: b\nsteps: []", "a.scenario.yaml:2: `name` is there twice"),
+            ("{ [a]: b }", "a.scenario.yaml:1: a name is not a text"),
+            (
+                "steps:\n  - apply: |\n      kind: Pod\n      a: [}",
+                "a.scenario.yaml:2: steps[0].apply: line 2 of the text: ",
+            ),
+            (
+                "steps:\n  - apply: |\n      kind: Pod\n      kind: Node",
+                "a.scenario.yaml:2: steps[0].apply: line 2 of the text: `kind` is there twice",
+            ),
+            ("http: [{ url: x, method: 1 }]\nsteps: []", "a.scenario.yaml:1: http[0].method: 1 is not a text"),
         ):
             with self.subTest(text):
                 self.assertIn(message, self.outcome(text))

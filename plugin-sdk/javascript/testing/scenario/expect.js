@@ -125,7 +125,12 @@ export function stateDifferences({ node, references, objects }, state) {
 /** A text is the bytes of a value, or the JSON of a text. */
 function kvDifference(expected, text) {
   if (text === expected || (text === undefined && expectsNothing(expected))) return undefined;
-  return text === undefined
-    ? `expected ${shown(expected)}, but the key is not set`
-    : difference(expected, JSON.parse(text));
+  if (text === undefined) return `expected ${shown(expected)}, but the key is not set`;
+  let found;
+  try {
+    found = JSON.parse(text);
+  } catch {
+    return `expected ${shown(expected)}, found ${shown(text)}`;
+  }
+  return difference(expected, found);
 }

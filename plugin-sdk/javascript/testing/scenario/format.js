@@ -3,7 +3,7 @@ import { dirname, resolve } from "node:path";
 
 import { isMapping, resourceOf } from "../cluster.js";
 import { isPointer } from "../projection.js";
-import { Node, documentsOf } from "./yaml.js";
+import { Node } from "./yaml.js";
 
 const MEMBERS = ["config", "http", "kv", "name", "objects", "path", "plugin", "steps"];
 const ACTIONS = ["apply", "delete", "http", "patch", "requeue", "swap", "trigger", "wait"];
@@ -148,7 +148,7 @@ async function actionOf(name, node, folder) {
 
 /** One object, a list of objects, or a text with documents. */
 async function objectsOf(node) {
-  const given = typeof node.value === "string" ? await documentsOf(node.value) : [node.value].flat();
+  const given = typeof node.value === "string" ? await node.documents() : [node.value].flat();
   return given.map((object) => objectOf(object, node));
 }
 
@@ -196,7 +196,7 @@ function answersOf(node) {
     const errors = ["connect", "dns", "timeout"];
     if (error !== undefined && !errors.includes(error))
       answer.at("error").fail(`there is no error ${error}; there are ${errors.join(", ")}`);
-    return { ...answer.value };
+    return { ...answer.value, ...(answer.has("method") && { method: answer.at("method").text().toUpperCase() }) };
   });
 }
 

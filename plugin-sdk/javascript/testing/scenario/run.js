@@ -253,7 +253,7 @@ export class Run {
   }
 
   /** Makes a call, and keeps what follows from it. */
-  async #make(key, make, { attempt = 0, before } = {}) {
+  async #make(key, make, { attempt = 0, failures = 0, before } = {}) {
     const id = JSON.stringify(key);
     const calls = this.#driver.calls.length;
     try {
@@ -265,9 +265,11 @@ export class Run {
         this.#deadLetters.set(id, { key, error: error.message, make });
         return;
       }
-      const next = error.kind === "retry-after" ? attempt : attempt + 1;
-      const after = error.afterMs ?? Math.min(BACK_OFF_FIRST_MS * 2 ** attempt, BACK_OFF_MAX_MS);
-      this.#timers.set(id, { key, due: this.now + after, attempt: next, make, before, isRetry: true });
+      // A wait that the handler asked for does not lengthen the next back-off.
+      const counted = error.kind === "retry-after" ? failures : failures + 1;
+      const after = error.afterMs ?? Math.min(BACK_OFF_FIRST_MS * 2 ** failures, BACK_OFF_MAX_MS);
+      const due = this.now + after;
+      this.#timers.set(id, { key, due, attempt: attempt + 1, failures: counted, make, before, isRetry: true });
       return;
     }
     // An event that the plugin is not called for cancels nothing.

@@ -89,6 +89,16 @@ export class Node {
     return typeof this.value === "string" ? this.value : this.fail(`${JSON.stringify(this.value)} is not a text`);
   }
 
+  /** The YAML documents of a text. */
+  async documents() {
+    const { LineCounter, parseAllDocuments } = await yaml();
+    const counter = new LineCounter();
+    const documents = parseAllDocuments(this.text(), { lineCounter: counter, prettyErrors: false });
+    const [error] = documents.flatMap(({ errors }) => errors);
+    if (error !== undefined) this.fail(`line ${counter.linePos(error.pos[0]).line} of the text: ${error.message}`);
+    return documents.map((document) => document.toJS());
+  }
+
   /** Milliseconds. */
   duration() {
     return (
@@ -97,19 +107,43 @@ export class Node {
   }
 }
 
-const UNITS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+const SECOND_NS = 1_000_000_000n;
 
-/** The milliseconds of `1m30s`, or undefined. */
+/** Nanoseconds and names, as in Informant. */
+const UNITS = new Map(
+  [
+    [1n, "ns nsec nanos"],
+    [1_000n, "us usec \u00b5s"],
+    [1_000_000n, "ms msec millis"],
+    [SECOND_NS, "s sec secs second seconds"],
+    [60n * SECOND_NS, "m min mins minute minutes"],
+    [3_600n * SECOND_NS, "h hr hrs hour hours"],
+    [86_400n * SECOND_NS, "d day days"],
+    [604_800n * SECOND_NS, "w wk wks week weeks"],
+    [2_630_016n * SECOND_NS, "M month months"],
+    [31_557_600n * SECOND_NS, "y yr yrs year years"],
+  ].flatMap(([unit, names]) => names.split(" ").map((name) => [name, unit])),
+);
+
+const DIGITS = String.raw`([0-9](?:\s*[0-9])*)\s*`;
+const SPAN = String.raw`\s*${DIGITS}(?:\.\s*${DIGITS})?([A-Za-z\u00b5]+)`;
+
+/** The milliseconds of `1m 30s`, or undefined. Reads what config.toml may have. */
 export function durationOf(text) {
-  if (typeof text !== "string" || !/^(\d+(\.\d+)?(ms|s|m|h|d))+$/.test(text)) return undefined;
-  const parts = [...text.matchAll(/(\d+(?:\.\d+)?)(ms|s|m|h|d)/g)];
-  return parts.reduce((sum, [, number, unit]) => sum + Number(number) * UNITS[unit], 0);
-}
-
-/** Documents of a text. */
-export async function documentsOf(text) {
-  const { parseAllDocuments } = await yaml();
-  return parseAllDocuments(text).map((document) => document.toJS());
+  if (text === "0") return 0;
+  if (typeof text !== "string" || !new RegExp(`^(?:${SPAN})+\\s*$`).test(text)) return undefined;
+  let total = 0n;
+  for (const [, whole, part = "", unit] of text.matchAll(new RegExp(SPAN, "g"))) {
+    const unitNs = UNITS.get(unit);
+    if (unitNs === undefined) return undefined;
+    const digits = part.replace(/\s/g, "");
+    // What is left of a fraction must be whole seconds or, of a unit below an hour, whole nanoseconds.
+    const stepNs = unitNs >= 3_600n * SECOND_NS ? SECOND_NS : 1n;
+    const [steps, scale] = [BigInt(digits) * (unitNs / stepNs), 10n ** BigInt(digits.length)];
+    if (steps % scale !== 0n || (digits !== "" && unitNs === 1n)) return undefined;
+    total += BigInt(whole.replace(/\s/g, "")) * unitNs + (steps / scale) * stepNs;
+  }
+  return Number(total) / 1_000_000;
 }
 
 /** The package that reads YAML: next to the kit, or where the tests run. */

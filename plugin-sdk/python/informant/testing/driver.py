@@ -52,14 +52,14 @@ class HandlerCall(NamedTuple):
 
     #: ``on-add``, ``on-update``, ``on-delete``, ``on-synced``, ``save`` or ``restore``.
     call: str
-    #: ``v1/pods web/a``; ``None`` if it is about no object.
+    #: ``v1/pods web/a``; of ``on-synced``, ``v1/pods``; ``None`` of ``save`` and ``restore``.
     object: str | None
     reason: str | None
     attempt: int | None
     #: ``ok``, ``retry`` or ``permanent``.
     result: str
     error: str | None
-    #: Seconds.
+    #: Seconds, also of a failure that asked for a delay.
     requeue_after: float | None
 
 
@@ -346,11 +346,13 @@ class Driver:
             with self._calling("handler"):
                 self._instance.on_synced(source, _Call(Reason["initial"], attempt))
 
-        self._recorded("on-synced", None, "initial", attempt, call)
+        self._recorded("on-synced", (source,), "initial", attempt, call)
 
     def _recorded(self, name: str, key: Any, reason: str | None, attempt: int | None, call: Callable[[], Any]) -> Any:
         """Makes a call, and keeps its result."""
-        object = None if key is None else f"{self.host.cluster.sources[key[0]].resource} {_text(key)}"
+        object = None if key is None else self.host.cluster.sources[key[0]].resource
+        if key is not None and len(key) > 1:
+            object = f"{object} {_text(key)}"
         at = len(self._calls)
         made = HandlerCall(name, object, reason, attempt, "ok", None, None)
         self._calls.append(made)
@@ -358,7 +360,8 @@ class Driver:
             returned = call()
         except Failed as failed:
             result = "permanent" if failed.kind == "permanent" else "retry"
-            self._calls[at] = made._replace(result=result, error=failed.message)
+            after = failed.failure.after_ms / 1000 if failed.kind == "retry-after" else None
+            self._calls[at] = made._replace(result=result, error=failed.message, requeue_after=after)
             raise
         if name in ("on-add", "on-update", "on-delete") and returned is not None:
             self._calls[at] = made._replace(requeue_after=returned / 1000)

@@ -108,5 +108,10 @@ def kv_difference(expected: Any, found: bytes | None) -> str | None:
     """A text is the bytes of a value, or the JSON of a text."""
     if found is None:
         return None if expects_nothing(expected) else f"expected {shown(expected)}, but the key is not set"
-    text = found.decode()
-    return None if text == expected else difference(expected, json.loads(text))
+    text = found.decode(errors="replace")
+    if text == expected:
+        return None
+    try:
+        return difference(expected, json.loads(text))
+    except ValueError:
+        return f"expected {shown(expected)}, found {shown(text)}"

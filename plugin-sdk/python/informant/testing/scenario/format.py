@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..cluster import resource_of
-from .nodes import Node, documents
+from .nodes import Node
 
 _MEMBERS = ("config", "http", "kv", "name", "objects", "path", "plugin", "steps")
 _ACTIONS = ("apply", "delete", "http", "patch", "requeue", "swap", "trigger", "wait")
@@ -231,7 +231,7 @@ def _objects(node: Node) -> list[Any]:
     """One object, a list of objects, or a text with documents."""
     given = node.value
     if isinstance(given, str):
-        given = documents(given)
+        given = node.documents()
     return [_object(object, node) for object in (given if isinstance(given, list) else [given])]
 
 
@@ -268,7 +268,8 @@ def _answers(node: Node) -> list[dict[str, Any]]:
             answer.fail("an answer has no `url`; `*` stands for any text")
         if answer.has("error") and answer.value["error"] not in ("connect", "dns", "timeout"):
             answer.at("error").fail(f"there is no error {answer.value['error']}; there are connect, dns, timeout")
-        answers.append(dict(answer.value))
+        method = {"method": answer.at("method").text().upper()} if answer.has("method") else {}
+        answers.append({**answer.value, **method})
     return answers
 
 

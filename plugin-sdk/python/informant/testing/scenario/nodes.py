@@ -6,8 +6,27 @@ import re
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_SECOND_NS = 10**9
+
+#: Nanoseconds and names, as in Informant.
+_UNITS = {
+    name: unit
+    for unit, names in (
+        (1, "ns nsec nanos"),
+        (10**3, "us usec \u00b5s"),
+        (10**6, "ms msec millis"),
+        (_SECOND_NS, "s sec secs second seconds"),
+        (60 * _SECOND_NS, "m min mins minute minutes"),
+        (3_600 * _SECOND_NS, "h hr hrs hour hours"),
+        (86_400 * _SECOND_NS, "d day days"),
+        (604_800 * _SECOND_NS, "w wk wks week weeks"),
+        (2_630_016 * _SECOND_NS, "M month months"),
+        (31_557_600 * _SECOND_NS, "y yr yrs year years"),
+    )
+    for name in names.split()
+}
+_DIGITS = r"([0-9](?:\s*[0-9])*)\s*"
+_SPAN = re.compile(rf"\s*{_DIGITS}(?:\.\s*{_DIGITS})?([A-Za-z\u00b5]+)")
 
 
 class ScenarioError(Exception):
@@ -33,9 +52,8 @@ class Node:
             marks = yaml.compose(text, Loader=loader)
             return Node(file, yaml.load(text, Loader=loader), marks)
         except yaml.YAMLError as error:
-            mark = getattr(error, "problem_mark", None)
-            line = 1 if mark is None else mark.line + 1
-            raise ScenarioError(f"{file}:{line}: {getattr(error, 'problem', None) or error}") from None
+            line, why = _problem(error)
+            raise ScenarioError(f"{file}:{line}: {why}") from None
 
     @property
     def place(self) -> str:
@@ -105,6 +123,15 @@ class Node:
         """A text."""
         return self.value if isinstance(self.value, str) else self.fail(f"{self.value!r} is not a text")
 
+    def documents(self) -> Sequence[Any]:
+        """The YAML documents of a text."""
+        yaml, loader = _yaml()
+        try:
+            return list(yaml.load_all(self.text(), Loader=loader))
+        except yaml.YAMLError as error:
+            line, why = _problem(error)
+            self.fail(f"line {line} of the text: {why}")
+
     def duration(self) -> float:
         """Seconds."""
         seconds = seconds_of(self.value)
@@ -112,16 +139,38 @@ class Node:
 
 
 def seconds_of(text: Any) -> float | None:
-    """The seconds of ``1m30s``, or ``None``."""
-    if not isinstance(text, str) or not re.fullmatch(f"({_DURATION.pattern})+", text):
+    """The seconds of ``1m 30s``, or ``None``. Reads what config.toml may have."""
+    if text == "0":
+        return 0.0
+    if not isinstance(text, str) or not re.fullmatch(rf"(?:{_SPAN.pattern})+\s*", text):
         return None
-    return sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(text))
+    total_ns = 0
+    for whole, part, unit in _SPAN.findall(text):
+        if unit not in _UNITS:
+            return None
+        unit_ns, part = _UNITS[unit], re.sub(r"\s", "", part)
+        # What is left of a fraction must be whole seconds or, of a unit below an hour, whole nanoseconds.
+        step_ns = _SECOND_NS if unit_ns >= 3_600 * _SECOND_NS else 1
+        steps, rest = divmod(int(part or 0) * (unit_ns // step_ns), 10 ** len(part))
+        if rest or (part and unit_ns == 1):
+            return None
+        total_ns += int(re.sub(r"\s", "", whole)) * unit_ns + steps * step_ns
+    return total_ns / _SECOND_NS
 
 
-def documents(text: str) -> list[Any]:
-    """The documents of a text."""
-    yaml, loader = _yaml()
-    return list(yaml.load_all(text, Loader=loader))
+def _problem(error: Any) -> tuple[int, str]:
+    """The line and the message of an error of PyYAML."""
+    mark = getattr(error, "problem_mark", None)
+    return 1 if mark is None else mark.line + 1, getattr(error, "problem", None) or str(error)
+
+
+#: The core schema of YAML 1.2, without infinity and NaN, which JSON does not have.
+_KINDS = {
+    "bool": r"true|True|TRUE|false|False|FALSE",
+    "null": r"~|null|Null|NULL|",
+    "int": r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+",
+    "float": r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?",
+}
 
 
 def _yaml() -> tuple[Any, Any]:
@@ -134,12 +183,24 @@ def _yaml() -> tuple[Any, Any]:
     class Loader(yaml.SafeLoader):
         yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012
 
-    kinds = {
-        "bool": r"true|false",
-        "null": r"~|null|",
-        "int": r"[-+]?[0-9]+",
-        "float": r"[-+]?[0-9]*\.?[0-9]+([eE][-+]?[0-9]+)?",
-    }
-    for kind, pattern in kinds.items():
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict[str, Any]:
+            """A mapping whose names are texts as written, each there once."""
+            members: dict[str, Any] = {}
+            for name, value in node.value:
+                is_text = isinstance(name, yaml.ScalarNode)
+                if not is_text or name.value in members:
+                    why = f"`{name.value}` is there twice" if is_text else "a name is not a text"
+                    raise yaml.constructor.ConstructorError(None, None, why, name.start_mark)
+                members[name.value] = self.construct_object(value, deep=deep)
+            return members
+
+        def construct_integer(self, node: Any) -> int:
+            """``010`` is ten."""
+            text = self.construct_scalar(node)
+            base = {"0o": 8, "0x": 16}.get(text[:2], 10)
+            return int(text if base == 10 else text[2:], base)
+
+    for kind, pattern in _KINDS.items():
         Loader.add_implicit_resolver(f"tag:yaml.org,2002:{kind}", re.compile(f"^(?:{pattern})$"), None)
+    Loader.add_constructor("tag:yaml.org,2002:int", Loader.construct_integer)
     return yaml, Loader

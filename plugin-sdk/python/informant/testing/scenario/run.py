@@ -60,6 +60,8 @@ class Timer:
     #: The state before the event, as the plugin knows it. For retries.
     before: Any = None
     is_retry: bool = True
+    #: Failures that lengthen the back-off: not the waits that the plugin asked for.
+    failures: int = 0
 
 
 class Run:
@@ -273,7 +275,7 @@ class Run:
             return None
         return self._started._upsert(reason, attempt, key, False, None, object)
 
-    def _make(self, key: Any, call: Call, attempt: int = 0, before: Any = None) -> None:
+    def _make(self, key: Any, call: Call, attempt: int = 0, before: Any = None, failures: int = 0) -> None:
         """Makes a call, and keeps what follows from it."""
         driver = self._started
         calls = len(driver.calls)
@@ -285,10 +287,10 @@ class Run:
                 self._dead_letters[key] = (failed.message, call)
             elif failed.kind == "retry-after":
                 due = self._now + failed.failure.after_ms / 1000
-                self._timers[key] = Timer(key, due, attempt, call, before)
+                self._timers[key] = Timer(key, due, attempt + 1, call, before, failures=failures)
             else:
-                due = self._now + min(BACK_OFF_FIRST * 2**attempt, BACK_OFF_MAX)
-                self._timers[key] = Timer(key, due, attempt + 1, call, before)
+                due = self._now + min(BACK_OFF_FIRST * 2**failures, BACK_OFF_MAX)
+                self._timers[key] = Timer(key, due, attempt + 1, call, before, failures=failures + 1)
             return
         # An event that the plugin is not called for cancels nothing.
         if len(driver.calls) == calls:
@@ -320,7 +322,7 @@ class Run:
             timer = due[0]
             self._now = max(self._now, timer.due)
             del self._timers[timer.key]
-            self._make(timer.key, timer.call, timer.attempt, timer.before)
+            self._make(timer.key, timer.call, timer.attempt, timer.before, timer.failures)
             self._settle()
         self._now = end
 
