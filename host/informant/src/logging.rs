@@ -8,8 +8,10 @@ mod dev;
 mod json;
 mod recent;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io::IsTerminal;
+use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -97,6 +99,9 @@ const SECRET_TARGET: &str = "wasmtime_wasi";
 /// The field of a guest's line with those of the guest's own: a JSON object.
 const GUEST_FIELDS: &str = "fields";
 
+/// The field of a line about a dead letter with the command that redelivers it.
+const COMMAND_FIELD: &str = "redeliver";
+
 /// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
@@ -158,6 +163,23 @@ fn begin((subscriber, filter): (Dispatch, LogFilter)) {
     // A second start within one process, as in tests, keeps the first log.
     if subscriber.try_init().is_ok() {
         let _ = FILTER.set(filter);
+    }
+}
+
+/// The admin server of `informant dev`, whose port is another one each time: commands in its lines name it.
+static DEV_ADMIN: OnceLock<SocketAddr> = OnceLock::new();
+
+/// Lets the commands that `informant dev` logs name its admin server.
+pub(crate) fn set_dev_admin(address: SocketAddr) {
+    // There is one in a process.
+    let _ = DEV_ADMIN.set(address);
+}
+
+/// The value of a field, for people: of a command, one that reaches the admin server.
+fn for_admin<'v>(name: &str, value: &'v str, admin: Option<&SocketAddr>) -> Cow<'v, str> {
+    match admin {
+        Some(admin) if name == COMMAND_FIELD => format!("{value} --admin {admin}").into(),
+        _ => value.into(),
     }
 }
 
@@ -354,6 +376,8 @@ impl PlainVisitor<'_> {
             self.writer.write_char(' ')?;
         }
         let writer = &mut self.writer;
+        let value = for_admin(field.name(), value, DEV_ADMIN.get());
+        let value = &*value;
         match field.name() {
             // Those of a guest, which must not be taken for Informant's own.
             GUEST_FIELDS => write_guest_fields(writer, value),
@@ -521,6 +545,16 @@ mod tests {
             assert!(line["timestamp"].is_string() && line.get("target").is_none(), "{line}");
         }
         assert_eq!(lines.len(), 2);
+    }
+
+    #[test]
+    fn commands_name_the_admin_server_of_dev() {
+        let admin = SocketAddr::from(([127, 0, 0, 1], 4711));
+        let command = "informant plugin requeue greeter --all";
+        let named = for_admin("redeliver", command, Some(&admin));
+        assert_eq!(named, "informant plugin requeue greeter --all --admin 127.0.0.1:4711");
+        assert_eq!(for_admin("redeliver", command, None), command);
+        assert_eq!(for_admin("plugin", command, Some(&admin)), command);
     }
 
     #[test]

@@ -48,7 +48,7 @@ use crate::config_file;
 use crate::daemon::{ConfigOverrides, Daemon, DaemonOptions, FileTicks, FileWatch, STOP_MAX, or_never, seed};
 use crate::directories;
 use crate::guests::compiler;
-use crate::logging::DEV_TARGET;
+use crate::logging::{self, DEV_TARGET};
 use crate::signals::SignalThread;
 
 /// `informant dev`.
@@ -377,6 +377,7 @@ impl<'a> Session<'a> {
         });
         let daemon = daemon.await?;
         let admin = daemon.admin_address();
+        logging::set_dev_admin(admin);
         say(&format!("admin server at {admin}: informant status --admin {admin}"));
         self.daemon = Some(daemon);
         self.hint();

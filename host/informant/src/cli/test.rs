@@ -49,9 +49,9 @@ const FOLDER: &str = "scenarios";
 /// `informant plugin test`.
 #[derive(Debug, Args)]
 pub(super) struct TestArgs {
-    /// Scenario file, folder of a plugin with its scenarios, or, with --scenario, a component or script
-    #[arg(default_value = ".")]
-    path: PathBuf,
+    /// Scenario file, folder of a plugin with its scenarios, or, with --scenario, a component or script [default: the
+    /// current folder; with --scenario, what the file says]
+    path: Option<PathBuf>,
     /// Scenario file to run. May be repeated [default: the files PATH/*.scenario.yaml and
     /// PATH/scenarios/*.scenario.yaml]
     #[arg(long, value_name = "FILE")]
@@ -119,7 +119,10 @@ pub(super) fn parsed(file: &SourceFile) -> serde_json::Value {
 
 /// The scenario files, and the plugin that they are for.
 fn find(args: &TestArgs) -> Result<(Vec<PathBuf>, Target)> {
-    let path = &args.path;
+    if args.path.is_none() && !args.scenario.is_empty() {
+        return Ok((args.scenario.clone(), Target { path: None }));
+    }
+    let path = args.path.as_deref().unwrap_or(Path::new("."));
     ensure!(
         path.exists(),
         "{} does not exist; name a scenario file, or the folder of a plugin",
@@ -127,7 +130,7 @@ fn find(args: &TestArgs) -> Result<(Vec<PathBuf>, Target)> {
     );
     if !args.scenario.is_empty() {
         let target = Target {
-            path: Some(path.clone()),
+            path: Some(path.to_owned()),
         };
         return Ok((args.scenario.clone(), target));
     }
@@ -139,7 +142,7 @@ fn find(args: &TestArgs) -> Result<(Vec<PathBuf>, Target)> {
              --scenario NAME{SUFFIX}`",
             path.display()
         );
-        return Ok((vec![path.clone()], Target { path: None }));
+        return Ok((vec![path.to_owned()], Target { path: None }));
     }
     let mut files = scenarios_in(path)?;
     files.extend(scenarios_in(&path.join(FOLDER))?);
@@ -149,7 +152,7 @@ fn find(args: &TestArgs) -> Result<(Vec<PathBuf>, Target)> {
         path.display()
     );
     let target = Target {
-        path: Some(path.clone()),
+        path: Some(path.to_owned()),
     };
     Ok((files, target))
 }
@@ -198,7 +201,13 @@ fn test(scenario: Scenario, target: &Target, updates: bool, builder: &mut Builde
     let file = &prepared.scenario.file;
     if updates && !outcome.edits.is_empty() && outcome.failures.iter().all(|failure| failure.is_updated) {
         let edits = outcome.edits.len();
-        let text = update::apply(file.text(), outcome.edits);
+        let text = update::apply(file.text(), outcome.edits.clone());
+        if let Err(problems) = Scenario::parse(SourceFile::new(file.path(), text.as_str())) {
+            let report = report(file.path(), &outcome);
+            return Ok(Verdict::Failed(format!(
+                "{report}\nnot updated, because the file would be no scenario then; correct it by hand:\n{problems}"
+            )));
+        }
         let written = fs::write(file.path(), text);
         written.with_context(|| format!("cannot write {}", file.path().display()))?;
         return Ok(Verdict::Updated(edits));

@@ -24,15 +24,18 @@ fn folder(files: &[(&str, &str)]) -> TempDir {
     folder
 }
 
-/// Runs `informant plugin test`. Returns its exit code, and what it printed to both.
+/// Runs `informant plugin test`, which leaves no file behind. Returns its exit code, and what it printed to both.
 fn test(folder: &TempDir, args: &[&str]) -> String {
+    let temporary = tempfile::tempdir().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_informant"))
         .args(["plugin", "test"])
         .args(args)
         .current_dir(folder.path())
         .env("XDG_CACHE_HOME", artifacts())
+        .env("TMPDIR", temporary.path())
         .output()
         .unwrap();
+    assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 0);
     let text = [output.stdout, output.stderr].concat();
     format!(
         "{}\n{}",
@@ -406,6 +409,153 @@ fn what_is_no_scenario_is_named_with_the_remedy() {
       help: set what to watch: resource = "v1/pods"
     error: a/keys.scenario.yaml:1:9: config: unknown key `resorce` in [informer.a]
       help: did you mean `resource`?
-    error: a/nowhere does not exist
+    error: a/path.scenario.yaml:1:7: `path`: a/nowhere does not exist
+      help: correct the path, which is relative to the file that has it
     "#);
+}
+
+#[test]
+fn what_a_scenario_names_wrongly_is_refused_with_its_place() {
+    if is_left_out() {
+        return;
+    }
+    let section = |script: &str| {
+        format!(
+            "config:\n  informer: {{ pods: {{ resource: v1/pods }} }}\n  plugin: {{ marker: {{ script: {script}, \
+             informers: [pods] }} }}\n"
+        )
+    };
+    let object = "objects:\n  - { apiVersion: v1, kind: Pod, metadata: { name: No_Name } }\n";
+    let folder = folder(&[
+        ("marker.js", SCRIPT),
+        ("other.js", SCRIPT),
+        ("a.scenario.yaml", &format!("{}steps: []\n", section("none.js"))),
+        (
+            "b.scenario.yaml",
+            &format!("{}steps: [{{ swap: none.js }}]\n", section("marker.js")),
+        ),
+        (
+            "c.scenario.yaml",
+            &format!("{}path: other.js\nsteps: []\n", section("marker.js")),
+        ),
+        (
+            "d.scenario.yaml",
+            &format!("{}path: .\nsteps: []\n", section("marker.js")),
+        ),
+        (
+            "e.scenario.yaml",
+            &format!("{}{object}steps: []\n", section("marker.js")),
+        ),
+    ]);
+    insta::assert_snapshot!(test(&folder, &[]), @r#"
+    3
+    INVALID a.scenario.yaml: a
+    INVALID b.scenario.yaml: b
+    INVALID c.scenario.yaml: c
+    ok      d.scenario.yaml: d
+    INVALID e.scenario.yaml: e
+    1 passed, 4 failed
+    error: a.scenario.yaml:2:3: `config`: none.js does not exist
+      help: correct the path, which is relative to the file that has it
+    error: b.scenario.yaml:4:9: `swap`: none.js does not exist
+      help: correct the path, which is relative to the file that has it
+    error: c.scenario.yaml:4:7: `path` names other.js, but the plugin's section names marker.js
+      help: remove `path`, or `script` of the section
+    error: e.scenario.yaml:5:5: `objects`: Pod No_Name: Pod "No_Name" is invalid: metadata.name: Invalid value: "No_Name": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')
+      help: correct it as the API server would have it
+    "#);
+}
+
+#[test]
+fn a_scenario_that_is_named_alone_finds_its_plugin() {
+    if is_left_out() {
+        return;
+    }
+    let scenario = "config: { informer: { pods: { resource: v1/pods } } }\nsteps: []\n";
+    let folder = folder(&[
+        ("it/marker.js", SCRIPT),
+        ("it/a.scenario.yaml", scenario),
+        ("it/scenarios/b.scenario.yaml", scenario),
+        ("go/go.mod", "module example.com/go\n"),
+        ("go/c.scenario.yaml", scenario),
+    ]);
+    let both = [
+        "--scenario",
+        "it/a.scenario.yaml",
+        "--scenario",
+        "it/scenarios/b.scenario.yaml",
+    ];
+    insta::assert_snapshot!(test(&folder, &both), @r#"
+    0
+    ok      it/a.scenario.yaml: a
+    ok      it/scenarios/b.scenario.yaml: b
+    2 passed, 0 failed
+    "#);
+    let unbuilt = Command::new(env!("CARGO_BIN_EXE_informant"))
+        .args(["plugin", "test", "--no-build"])
+        .current_dir(folder.path().join("go"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8(unbuilt.stderr).unwrap();
+    assert!(
+        said.contains("error: . has to be built: leave out --no-build"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_call_that_waits_for_time_is_named() {
+    if is_left_out() {
+        return;
+    }
+    let script = "export const onAdd = async () => void (await fetch('https://hooks.example/'));";
+    let scenario = format!(
+        "\
+config:
+  informer: {{ pods: {{ resource: v1/pods }} }}
+  plugin: {{ caller: {{ script: caller.js, informers: [pods], allow: {{ http: [https://hooks.example/] }} }} }}
+http: [{{ url: https://hooks.example/, after: 5s }}]
+steps:
+  - apply: {}
+    expect: {{ calls: [on-add v1/pods shop/first] }}
+  - wait: 5s
+    expect: {{ calls: [on-add v1/pods shop/first] }}
+",
+        pod("first", "")
+    );
+    let folder = folder(&[("caller.js", script), ("caller.scenario.yaml", &scenario)]);
+    insta::assert_snapshot!(test(&folder, &[]), @r#"
+    1
+    FAILED  caller.scenario.yaml: caller
+      caller.scenario.yaml:7:22: calls differ
+        - on-add v1/pods shop/first
+        call on-add v1/pods shop/first has not returned: it waits for time, which only `wait` moves
+    0 passed, 1 failed
+    "#);
+}
+
+#[test]
+fn an_update_that_would_touch_an_anchor_writes_nothing() {
+    if is_left_out() {
+        return;
+    }
+    let steps = format!(
+        "\nsteps:\n  - apply: {}\n    expect: &none {{ calls: [] }}\n  - wait: 1s\n    expect: *none\n",
+        pod("first", "")
+    );
+    let folder = marker(&steps);
+    let before = fs::read_to_string(folder.path().join("marker.scenario.yaml")).unwrap();
+    insta::assert_snapshot!(test(&folder, &["--update"]), @r#"
+    1
+    FAILED  marker.scenario.yaml: marker
+      marker.scenario.yaml:11:28: calls differ
+        + on-add v1/pods shop/first
+        + on-update v1/pods shop/first
+        `calls` has an anchor or an alias: --update does not rewrite it
+    0 passed, 1 failed
+    "#);
+    assert_eq!(
+        fs::read_to_string(folder.path().join("marker.scenario.yaml")).unwrap(),
+        before
+    );
 }

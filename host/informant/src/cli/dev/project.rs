@@ -170,7 +170,10 @@ fn of_config(config: &Config, path: &Path, source: Source, flags: &BuildFlags) -
     let default = build::output_of(&args, &source);
     let by_name = default.as_ref().ok().and_then(|output| has(output));
     let (name, content) = match (by_name, contents.as_slice()) {
-        (Some(found), _) | (None, [found]) => *found,
+        (Some(found), _) => *found,
+        (None, [(name, content)]) if stands_for_all(path, &source) && !is_written(content, &source) => {
+            (*name, *content)
+        }
         _ => {
             let made = default.map_or_else(|_| "its component".to_owned(), |output| output.display().to_string());
             bail!(
@@ -186,6 +189,25 @@ fn of_config(config: &Config, path: &Path, source: Source, flags: &BuildFlags) -
         plugin: Some(name.clone()),
     };
     ProjectBuild::new(path, source, content.to_owned(), of_plugin, flags).map(Some)
+}
+
+/// Whether the only plugin of a configuration must be the one that `path` names: it is a folder, or a file of a project
+/// that is built as a whole.
+fn stands_for_all(path: &Path, source: &Source) -> bool {
+    path.is_dir() || source.files.is_empty()
+}
+
+/// Whether people wrote this script, as far as its text shows: a bundle names the files that it is made of.
+fn is_written(content: &Path, source: &Source) -> bool {
+    let Ok(text) = fs::read(content) else { return false };
+    let text = String::from_utf8_lossy(&text);
+    let names = source.files.iter().filter_map(|file| file.file_name()?.to_str());
+    let names: Vec<&str> = names.collect();
+    let is_origin = |line: &str| {
+        let of = line.strip_prefix("// ").and_then(|of| of.rsplit('/').next());
+        of.is_some_and(|of| names.contains(&of))
+    };
+    content.extension() != Some(OsStr::new("wasm")) && !text.lines().any(is_origin)
 }
 
 fn is_config(path: &Path) -> bool {

@@ -56,7 +56,7 @@ impl Answers {
         request.insert("url".to_owned(), url.clone().into());
         request.insert("headers".to_owned(), recorded::headers(&head.headers).into());
         if !body.is_empty() {
-            request.insert("body".to_owned(), recorded::body(&body));
+            request.insert("body".to_owned(), String::from_utf8_lossy(&body).into());
         }
         let answer = self.take(method, &url);
         let (name, value): (_, Value) = match &answer {

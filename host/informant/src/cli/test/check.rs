@@ -60,24 +60,36 @@ impl Check<'_> {
             .for_each(|failure| failure.is_updated = false);
     }
 
-    fn update(&mut self, expect: &Expect, name: &str, value: &Value) {
-        self.edits.extend(edit(self.text, expect, name, value));
+    /// Makes the edit for the failures of one member, which are those since `first`.
+    fn update(&mut self, expect: &Expect, name: &str, value: &Value, first: usize) {
+        if let Some(edit) = edit(self.text, expect, name, value) {
+            self.edits.push(edit);
+            return;
+        }
+        for failure in &mut self.failures[first..] {
+            failure.is_updated = false;
+            failure.lines.push(format!(
+                "`{name}` has an anchor or an alias: --update does not rewrite it"
+            ));
+        }
     }
 
     fn streams(&mut self, expect: &Expect) {
         let happened = self.world.take_happened();
+        let mut open_call = self.world.open_call();
         for listed in &expect.streams {
             let happened = happened.of(listed.stream);
-            if let Some(lines) = compare_stream(listed, happened) {
-                let name = listed.stream.name();
+            if let Some(mut lines) = compare_stream(listed, happened) {
+                lines.extend(open_call.take());
+                let (name, first) = (listed.stream.name(), self.failures.len());
                 self.fail(listed.position, format!("{name} differ"), lines);
-                self.update(expect, name, &expectation_of(listed, happened));
+                self.update(expect, name, &expectation_of(listed, happened), first);
             }
         }
     }
 
     fn objects(&mut self, expect: &Expect) {
-        let mut has_failed = false;
+        let (mut has_failed, first) = (false, self.failures.len());
         let mut found = Vec::new();
         for object in &expect.objects {
             let Object { kind, name, .. } = object;
@@ -95,7 +107,7 @@ impl Check<'_> {
             }
         }
         if has_failed {
-            self.update(expect, "objects", &Value::Array(found));
+            self.update(expect, "objects", &Value::Array(found), first);
         }
     }
 
@@ -106,18 +118,19 @@ impl Check<'_> {
             found.is_ok_and(|found| found.is_some())
         };
         let (there, absent): (Vec<_>, Vec<_>) = expect.absent.iter().partition(exists);
+        let first = self.failures.len();
         for about in &there {
             self.fail(about.position, format!("{about} exists"), Vec::new());
         }
         if !there.is_empty() {
             let absent = absent.iter().map(|about| Value::from(about.to_string()));
-            self.update(expect, "absent", &Value::Array(absent.collect()));
+            self.update(expect, "absent", &Value::Array(absent.collect()), first);
         }
     }
 
     fn indexes(&mut self, expect: &Expect) {
         let mut actual = json!({});
-        let mut has_failed = false;
+        let (mut has_failed, first) = (false, self.failures.len());
         for indexed in &expect.indexes {
             let Indexed {
                 informer, index, value, ..
@@ -139,7 +152,7 @@ impl Check<'_> {
             }
         }
         if has_failed {
-            self.update(expect, "indexes", &actual);
+            self.update(expect, "indexes", &actual, first);
         }
     }
 
@@ -172,7 +185,7 @@ impl Check<'_> {
     }
 
     fn amounts(&mut self, expect: &Expect, member: &str, amounts: &[Amount], read: impl Fn(&World, &Amount) -> Value) {
-        let (mut actual, mut has_failed) = (Map::new(), false);
+        let (mut actual, mut has_failed, first) = (Map::new(), false, self.failures.len());
         for amount in amounts {
             let found = read(self.world, amount);
             if !matches(&amount.value, &found) {
@@ -184,7 +197,7 @@ impl Check<'_> {
             actual.insert(amount.name.clone(), fitted(&amount.value, &found));
         }
         if has_failed {
-            self.update(expect, member, &Value::Object(actual));
+            self.update(expect, member, &Value::Object(actual), first);
         }
     }
 
@@ -199,8 +212,9 @@ impl Check<'_> {
         match refused {
             Some(refused) => {
                 lines.push(format!("+ {}", flow(&json!(refused))));
+                let first = self.failures.len();
                 self.fail(expected.position, "the version was refused with another error", lines);
-                self.update(expect, "refused", &json!(literal(&refused)));
+                self.update(expect, "refused", &json!(literal(&refused)), first);
             }
             None => self.fail_for_good(expected.position, "no version was refused", lines),
         }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::flow::flow;
 use super::scenario::{Entry, Listed, Stream};
-use crate::recorded::literal;
+use crate::recorded::{self, literal};
 
 /// The texts of an entry in which `*` stands for any text.
 const WILD: [&str; 3] = ["error", "message", "url"];
@@ -67,9 +67,9 @@ fn matches_entry(pattern: &Map<String, Value>, actual: &Value) -> bool {
             (Value::String(pattern), Value::String(actual)) if name == "body" || WILD.contains(&&**name) => {
                 matches_text(pattern, actual)
             }
-            // The text of a document in JSON.
-            (Value::String(pattern), Value::Object(_) | Value::Array(_)) if name == "body" => {
-                matches_text(pattern, &actual.to_string())
+            // What is no text is compared with the JSON that was sent.
+            (pattern, Value::String(actual)) if name == "body" => {
+                serde_json::from_str(actual).is_ok_and(|actual| matches(pattern, &actual))
             }
             _ => matches(pattern, actual),
         }
@@ -192,7 +192,11 @@ pub(super) fn brief(stream: Stream, happened: &Value, mentioned: &BTreeSet<Strin
 
 fn escaped(name: &str, value: &Value) -> Value {
     match value {
-        Value::String(text) if name == "body" || WILD.contains(&name) => literal(text).into(),
+        Value::String(text) if name == "body" => match recorded::body(text.as_bytes()) {
+            Value::String(text) => literal(&text).into(),
+            document => document,
+        },
+        Value::String(text) if WILD.contains(&name) => literal(text).into(),
         value => value.clone(),
     }
 }
@@ -318,6 +322,37 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_body_is_compared_as_a_text_or_as_json() {
+        let sent = "{\"b\": 1,\n \"a\": [5]}";
+        for (pattern, body, expected) in [
+            (json!(sent), sent, true),
+            (json!("{\"b\": 1,*}"), sent, true),
+            (json!("{\"a\":[5],\"b\":1}"), sent, false),
+            (json!({ "a": [5] }), sent, true),
+            (json!({ "a": [] }), sent, false),
+            (json!(5), "5", true),
+            (json!("5"), "5", true),
+            (json!(true), "true", true),
+            (json!({}), "no JSON", false),
+            (json!(null), "text", false),
+        ] {
+            let entry = json!({ "body": pattern });
+            let is_same = matches_entry(entry.as_object().unwrap(), &json!({ "body": body }));
+            assert_eq!(is_same, expected, "{pattern} {body}");
+        }
+        let nothing = json!({ "body": null });
+        assert!(matches_entry(nothing.as_object().unwrap(), &json!({ "url": "a" })));
+        for (body, expected) in [
+            (sent, json!({ "b": 1, "a": [5] })),
+            ("5 * 5", json!("5 \\* 5")),
+            ("5", json!("5")),
+        ] {
+            let shown = brief(Stream::Http, &json!({ "body": body }), &BTreeSet::new());
+            assert_eq!(shown, json!({ "body": expected }));
+        }
+    }
+
     fn listed(includes: bool, entries: &[Value]) -> Listed {
         let position = FilePosition { line: 1, column: 1 };
         let entry = |value: &Value| Entry {
@@ -362,7 +397,7 @@ mod tests {
                 "  on-add v1/pods a/1",
                 "  on-update v1/pods a/1",
                 "  on-add v1/pods a/2",
-                "- on-add v1/pods a/1"
+                "- { call: on-add, object: v1/pods a/1 }"
             ]
         );
         assert_eq!(compare_stream(&listed(false, &[]), &[]), None);

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use informant_apiserver::{ApiServer, Options};
-use informant_config::{Config, Problem, Problems};
+use informant_config::{Config, Problems};
 use informant_plugin_host::{Inspection, Manifest};
 use informant_spec::Content;
 use tempfile::TempDir;
@@ -24,6 +24,7 @@ use tempfile::TempDir;
 use self::configuration::Draft;
 pub(super) use self::configuration::watches;
 pub(super) use self::content::Builder;
+use self::content::check_exists;
 use super::run::Outcome;
 use super::scenario::{Action, Object, Scenario};
 use super::world::put;
@@ -118,6 +119,12 @@ impl Prepared {
             .unwrap_or_default()
     }
 
+    /// Removes the folder of a run that does not end.
+    pub(super) fn remove_folder(&self) {
+        // What cannot be removed is in the folder for temporary files.
+        let _ = fs::remove_dir_all(self.folder.path());
+    }
+
     /// Takes the folder of the run, which has another name each time, out of what people read.
     pub(super) fn hide_folder(&self, outcome: &mut Outcome) {
         let folder = format!("{}/", self.folder.path().display());
@@ -144,18 +151,14 @@ fn kinds_of(scenario: &Scenario) -> Result<ApiServer, Problems> {
         .chain(applied.flatten())
         .filter(|object| is_definition(object));
     for object in definitions {
-        put(&server, object).map_err(|error| problem_at(scenario, object, &error.to_string()))?;
+        put(&server, object)
+            .map_err(|error| scenario.problem(object.position, format!("{error:#}"), "correct the definition"))?;
     }
     Ok(server)
 }
 
 pub(super) fn is_definition(object: &Object) -> bool {
     object.kind == "CustomResourceDefinition" && object.api_version.starts_with("apiextensions.k8s.io/")
-}
-
-fn problem_at(scenario: &Scenario, object: &Object, message: &str) -> Problems {
-    let problem = Problem::at(scenario.file.path(), object.position, message);
-    Problems(vec![problem.help("correct the definition")])
 }
 
 /// The versions that the scenario swaps to. They are compiled now.
@@ -170,7 +173,9 @@ fn versions(
         let Some(Action::Swap(path)) = &step.action else {
             continue;
         };
-        let file = builder.version(&scenario.folder().join(path), draft)?;
+        let path = scenario.folder().join(path);
+        check_exists(scenario, &path, "swap", step.position)?;
+        let file = builder.version(&path, draft)?;
         let content = crate::files::read_content(&draft.runners.source(&file))?;
         let inspected = guests.block_on(guests.host().inspect(&content, draft.of_plugin().config));
         let version = inspected.map(|_| content).map_err(|error| error.problem().to_string());
@@ -181,5 +186,7 @@ fn versions(
 
 /// The name of a file, for messages.
 pub(super) fn shown(path: &Path) -> String {
-    path.strip_prefix(".").unwrap_or(path).display().to_string()
+    let short = path.strip_prefix(".").unwrap_or(path);
+    let shown = if short.as_os_str().is_empty() { path } else { short };
+    shown.display().to_string()
 }

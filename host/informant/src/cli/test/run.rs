@@ -35,28 +35,34 @@ pub(super) struct Outcome {
 pub(super) fn run(prepared: &Arc<Prepared>) -> Result<Outcome> {
     let (sender, receiver) = mpsc::channel();
     let of_thread = Arc::clone(prepared);
-    thread::Builder::new()
+    let running = thread::Builder::new()
         .name("scenario".to_owned())
         .spawn(move || {
+            let outcome = run_here(&of_thread);
+            // The last one removes the folder of the run: that is the caller.
+            drop(of_thread);
             // It is not received once the time is over.
-            let _ = sender.send(run_here(&of_thread));
+            let _ = sender.send(outcome);
         })
         .context("cannot start a thread")?;
     match receiver.recv_timeout(SCENARIO_MAX) {
-        Ok(outcome) => outcome,
-        Err(RecvTimeoutError::Timeout) => Ok(Outcome {
-            failures: vec![Failure {
-                position: first(&prepared.scenario.steps),
-                title: format!(
-                    "the scenario did not end within {} s: the plugin does something again and again without letting \
-                     time pass",
-                    SCENARIO_MAX.as_secs()
-                ),
-                lines: Vec::new(),
-                is_updated: false,
-            }],
-            ..Outcome::default()
-        }),
+        Ok(outcome) => {
+            // It has nothing left to do.
+            let _ = running.join();
+            outcome
+        }
+        Err(RecvTimeoutError::Timeout) => {
+            // The thread may never end.
+            prepared.remove_folder();
+            let mut outcome = Outcome::default();
+            let title = format!(
+                "the scenario did not end within {} s: the plugin does something again and again without letting time \
+                 pass",
+                SCENARIO_MAX.as_secs()
+            );
+            outcome.fail(first(&prepared.scenario.steps), title);
+            Ok(outcome)
+        }
         Err(RecvTimeoutError::Disconnected) => anyhow::bail!("the thread of the scenario panicked"),
     }
 }

@@ -7,7 +7,7 @@ mod steps;
 
 use std::path::{Path, PathBuf};
 
-use informant_config::{Problem, Problems, SourceFile};
+use informant_config::{FilePosition, Problem, Problems, SourceFile};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ pub(super) use self::expect::{Amount, Entry, Expect, Indexed, Listed, Stream};
 pub(super) use self::objects::{Object, Reference};
 pub(super) use self::replay::{About, Replay, Reply};
 pub(super) use self::steps::{Action, Answer, AnswerError, Step};
-use super::yaml::{Node, Reader, Yaml, documents};
+use super::yaml::{Members, Node, Reader, Yaml, documents};
 use crate::config_file;
 use crate::recorded::SCENARIO_SUFFIX as SUFFIX;
 
@@ -36,7 +36,7 @@ pub(super) struct Scenario {
     /// What reports show.
     pub(super) name: String,
     /// The plugin, relative to the current folder.
-    pub(super) path: Option<PathBuf>,
+    pub(super) path: Option<(PathBuf, FilePosition)>,
     pub(super) config: Configured,
     /// The name of the plugin's section.
     pub(super) plugin: Option<String>,
@@ -54,9 +54,9 @@ pub(super) enum Configured {
     /// There is none: everything is derived from the plugin.
     Derived,
     /// A config.toml, relative to the current folder.
-    File(PathBuf),
+    File(PathBuf, FilePosition),
     /// The scenario contains it.
-    Inline(Value, informant_config::FilePosition),
+    Inline(Value, FilePosition),
 }
 
 impl Scenario {
@@ -100,6 +100,19 @@ impl Scenario {
         actions.any(|action| matches!(action, Action::Replay(_)))
     }
 
+    /// Where the configuration is, or is named.
+    pub(super) fn config_position(&self) -> FilePosition {
+        match self.config {
+            Configured::File(_, position) | Configured::Inline(_, position) => position,
+            Configured::Derived => FilePosition { line: 1, column: 1 },
+        }
+    }
+
+    /// A problem at a place of the file.
+    pub(super) fn problem(&self, at: FilePosition, message: impl Into<String>, help: impl Into<String>) -> Problems {
+        Problems(vec![Problem::at(self.file.path(), at, message).help(help)])
+    }
+
     /// The folder that paths in the file are relative to.
     pub(super) fn folder(&self) -> PathBuf {
         folder_of(self.file.path())
@@ -109,7 +122,7 @@ impl Scenario {
 /// A scenario without its file, which is borrowed while it is read.
 struct Parts {
     name: Option<String>,
-    path: Option<PathBuf>,
+    path: Option<(PathBuf, FilePosition)>,
     config: Configured,
     plugin: Option<String>,
     objects: Vec<Object>,
@@ -130,8 +143,11 @@ impl Parts {
         let config = match members.get("config") {
             None => Configured::Derived,
             Some(node) => match &node.value {
-                Yaml::Text(file) => Configured::File(folder.join(file)),
-                Yaml::Map(_) => Configured::Inline(node.to_json(), reader.position(node)),
+                Yaml::Text(file) => Configured::File(folder.join(file), reader.position(node)),
+                Yaml::Map(sections) => {
+                    check_sections(reader, Members(sections));
+                    Configured::Inline(node.to_json(), reader.position(node))
+                }
                 _ => {
                     let help = "write the name of a config.toml, or its sections: config: { informer: {...} }";
                     reader.refuse(node, "`config` is neither a text nor a mapping", help);
@@ -150,7 +166,10 @@ impl Parts {
         let objects = members.get("objects");
         Parts {
             name: text(reader, "name"),
-            path: text(reader, "path").map(|path| folder.join(path)),
+            path: members.get("path").and_then(|node| {
+                let path = folder.join(reader.text(node, "path")?);
+                Some((path, reader.position(node)))
+            }),
             config,
             plugin: text(reader, "plugin"),
             objects: objects
@@ -183,6 +202,17 @@ impl Parts {
             steps: self.steps,
             time: (self.time).unwrap_or_else(|| Timestamp::constant(STEPS_BEGIN_UNIX_SECONDS, 0)),
             file,
+        }
+    }
+}
+
+/// The sections that a configuration is completed in are mappings, or empty.
+fn check_sections(reader: &mut Reader<'_>, config: Members<'_>) {
+    for kind in ["informer", "plugin"] {
+        let Some(node) = config.get(kind) else { continue };
+        let sections = reader.map(node, kind).iter();
+        for section in sections.filter(|section| !matches!(section.value.value, Yaml::Null)) {
+            reader.map(&section.value, &format!("{kind}.{}", section.name));
         }
     }
 }

@@ -14,7 +14,8 @@ pub(super) struct Edit {
     pub(super) text: String,
 }
 
-/// The change that makes `value` the value of the member `name`. None if the expectation does not have it.
+/// The change that makes `value` the value of the member `name`. None if the expectation does not have it, or shares it
+/// with another place by an anchor.
 pub(super) fn edit(text: &str, expect: &Expect, name: &str, value: &Value) -> Option<Edit> {
     let (_, key, old) = expect.members.iter().find(|(member, ..)| member == name)?;
     let line_start = text[..key.start].rfind('\n').map_or(0, |at| at + 1);
@@ -107,5 +108,45 @@ steps:
 "
         );
         assert_eq!(apply(text, edits.into_iter().flatten().collect()), expected);
+    }
+
+    #[test]
+    fn block_scalars_are_replaced_with_the_lines_that_are_theirs() {
+        let text = "\
+steps:
+  - expect:
+      kv:
+        last: |
+          one
+          two
+
+  - wait: 1s
+";
+        let scenario = Scenario::parse(SourceFile::new("a.scenario.yaml", text)).unwrap();
+        let expect = scenario.steps[0].expect.as_ref().unwrap();
+        let edit = edit(text, expect, "kv", &json!({ "last": "three" })).unwrap();
+        let updated = apply(text, vec![edit]);
+        assert_eq!(
+            updated,
+            "steps:\n  - expect:\n      kv: { last: three }\n\n  - wait: 1s\n"
+        );
+    }
+
+    #[test]
+    fn what_an_anchor_shares_is_not_rewritten() {
+        let text = "\
+steps:
+  - expect: &e { calls: [] }
+  - expect: *e
+  - expect: { calls: &c [], log: [] }
+  - expect: { calls: *c }
+";
+        let scenario = Scenario::parse(SourceFile::new("a.scenario.yaml", text)).unwrap();
+        let expects: Vec<_> = scenario.steps.iter().filter_map(|step| step.expect.as_ref()).collect();
+        let edits = expects
+            .iter()
+            .filter_map(|expect| edit(text, expect, "calls", &json!(["save"])));
+        assert_eq!(edits.count(), 0);
+        assert!(edit(text, expects[2], "log", &json!(["a"])).is_some());
     }
 }

@@ -74,7 +74,7 @@ impl World {
             start: began,
             ..Options::default()
         };
-        let server = replay::server_with(&options, &scenario.objects)?;
+        let server = replay::server_with(&options, scenario)?;
         let (replies, replays) = (Replies::default(), scenario.replays());
         let keys = Keys::of(&scenario.kv);
         let answers = Answers::new(&scenario.http, &recorder);

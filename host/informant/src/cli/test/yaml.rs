@@ -26,6 +26,8 @@ pub(super) struct Node {
     /// Its bytes in the text, without what follows in the line.
     pub(super) span: Range<usize>,
     pub(super) value: Yaml,
+    /// It is, or is in, what has an anchor or what an alias stands for: another place may mean the same bytes.
+    pub(super) is_shared: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -48,6 +50,33 @@ pub(super) struct Member {
 }
 
 impl Node {
+    fn new(span: Range<usize>, value: Yaml) -> Node {
+        Node {
+            span,
+            value,
+            is_shared: false,
+        }
+    }
+
+    /// Whether its bytes can be replaced: nothing in it has an anchor or comes from an alias.
+    pub(super) fn is_replaceable(&self) -> bool {
+        !self.is_shared
+            && match &self.value {
+                Yaml::List(nodes) => nodes.iter().all(Node::is_replaceable),
+                Yaml::Map(members) => members.iter().all(|member| member.value.is_replaceable()),
+                _ => true,
+            }
+    }
+
+    fn share(&mut self) {
+        self.is_shared = true;
+        match &mut self.value {
+            Yaml::List(nodes) => nodes.iter_mut().for_each(Node::share),
+            Yaml::Map(members) => members.iter_mut().for_each(|member| member.value.share()),
+            _ => {}
+        }
+    }
+
     pub(super) fn to_json(&self) -> Value {
         match &self.value {
             Yaml::Null => Value::Null,
@@ -126,7 +155,7 @@ impl<'t, E: Iterator<Item = Result<(Event<'t>, Span), ScanError>>> Builder<'t, E
     }
 
     fn node(&mut self, event: Event<'t>, span: Span, depth: usize) -> Result<Node, Problem> {
-        let bytes = bytes_of(&span);
+        let mut bytes = bytes_of(&span);
         self.nodes += 1;
         if depth > DEPTH_MAX {
             return Err(self.problem(bytes.start, format!("values are nested deeper than {DEPTH_MAX} levels")));
@@ -134,14 +163,18 @@ impl<'t, E: Iterator<Item = Result<(Event<'t>, Span), ScanError>>> Builder<'t, E
         if self.nodes > NODES_MAX {
             return Err(self.problem(bytes.start, format!("the file has more than {NODES_MAX} values")));
         }
-        let (anchor, node) = match event {
+        let (anchor, mut node) = match event {
             Event::Scalar(text, style, anchor, tag) => {
                 let is_text = style != ScalarStyle::Plain || tag.is_some_and(|tag| tag.suffix() == "str");
                 let value = match is_text {
                     true => Yaml::Text(text.into_owned()),
                     false => plain(&text),
                 };
-                (anchor, Node { span: bytes, value })
+                // The line break belongs to the value, and empty lines behind it look like a part of it.
+                if matches!(style, ScalarStyle::Literal | ScalarStyle::Folded) {
+                    bytes.end = bytes.start + self.file.text()[bytes.clone()].trim_end().len();
+                }
+                (anchor, Node::new(bytes, value))
             }
             Event::SequenceStart(style, anchor, _) => (anchor, self.list(style, bytes, depth)?),
             Event::MappingStart(style, anchor, _) => (anchor, self.map(style, bytes, depth)?),
@@ -154,6 +187,7 @@ impl<'t, E: Iterator<Item = Result<(Event<'t>, Span), ScanError>>> Builder<'t, E
             _ => return Err(self.problem(bytes.start, "not YAML: a value is missing")),
         };
         if anchor != 0 {
+            node.share();
             self.anchors.insert(anchor, node.clone());
         }
         Ok(node)
@@ -167,8 +201,7 @@ impl<'t, E: Iterator<Item = Result<(Event<'t>, Span), ScanError>>> Builder<'t, E
                 Some((Event::SequenceEnd, span)) => {
                     let last = nodes.last().map(|node| node.span.end);
                     bytes.end = end_of(style, &span, last.unwrap_or(bytes.start));
-                    let value = Yaml::List(nodes);
-                    return Ok(Node { span: bytes, value });
+                    return Ok(Node::new(bytes, Yaml::List(nodes)));
                 }
                 Some((event, span)) => nodes.push(self.node(event, span, depth + 1)?),
             }
@@ -183,8 +216,7 @@ impl<'t, E: Iterator<Item = Result<(Event<'t>, Span), ScanError>>> Builder<'t, E
                 Some((Event::MappingEnd, span)) => {
                     let last = members.last().map(|member| member.value.span.end);
                     bytes.end = end_of(style, &span, last.unwrap_or(bytes.start));
-                    let value = Yaml::Map(members);
-                    return Ok(Node { span: bytes, value });
+                    return Ok(Node::new(bytes, Yaml::Map(members)));
                 }
                 Some((Event::Scalar(name, ..), span)) => {
                     let key = bytes_of(&span);
@@ -407,6 +439,32 @@ mod tests {
         };
         let spans: Vec<&str> = members.iter().map(|member| &text[member.value.span.clone()]).collect();
         assert_eq!(spans, ["- b: 1 # one\n  - {c: 2}", "[3]"]);
+    }
+
+    #[test]
+    fn spans_of_block_scalars_end_before_the_next_line() {
+        let text = "a:\n  - |\n    one\n    two\n\n# behind\nb: >-\n  three\n\nc: |+\n  four\n\n";
+        let documents = parse(text).unwrap();
+        let Yaml::Map(members) = &documents[0].value else {
+            panic!()
+        };
+        let spans: Vec<&str> = members.iter().map(|member| &text[member.value.span.clone()]).collect();
+        assert_eq!(spans, ["- |\n    one\n    two", "three", "four"]);
+    }
+
+    #[test]
+    fn what_anchors_and_aliases_share_is_not_replaceable() {
+        let text = "a: &x { b: [1] }\nc: *x\nd: [*x]\ne: [&y 1, 2]\nf: [3]\n";
+        let documents = parse(text).unwrap();
+        let Yaml::Map(members) = &documents[0].value else {
+            panic!()
+        };
+        let replaceable = members.iter().filter(|member| member.value.is_replaceable());
+        assert_eq!(replaceable.map(|member| &*member.name).collect::<Vec<_>>(), ["f"]);
+        let Yaml::Map(inner) = &members[1].value.value else {
+            panic!()
+        };
+        assert!(!inner[0].value.is_replaceable());
     }
 
     #[test]

@@ -79,6 +79,38 @@ fn a_configuration_without_the_plugin_is_refused() {
 }
 
 #[test]
+fn a_script_that_somebody_wrote_is_never_built_over() {
+    let two = folder(&[
+        ("alarm.js", "import './team.js';"),
+        ("greeter.js", "export const onAdd = () => {};"),
+        ("config.toml", &config(&["greeter.js"])),
+    ]);
+    assert_eq!(
+        found(&two, "alarm.js"),
+        "alarm of /scratch/alarm.js, builds /scratch/alarm.js"
+    );
+    assert_eq!(found(&two, "greeter.js"), "/config.toml");
+    assert_eq!(found(&two, "config.toml"), "/config.toml");
+    let project = |greeter: &str| {
+        folder(&[
+            ("alarm.ts", ""),
+            ("greeter.js", greeter),
+            ("package.json", r#"{ "name": "alarm" }"#),
+            ("config.toml", &config(&["greeter.js"])),
+        ])
+    };
+    let written = project("export const onAdd = () => {};");
+    assert!(
+        found(&written, "").contains("/config.toml has no plugin for /"),
+        "{}",
+        found(&written, "")
+    );
+    assert_eq!(found(&written, "config.toml"), "/config.toml");
+    let bundled = project("// team.ts\n// src/alarm.ts\nexport const onAdd = () => {};");
+    assert_eq!(found(&bundled, ""), "/config.toml, builds /greeter.js");
+}
+
+#[test]
 fn without_a_configuration_only_what_must_be_is_built() {
     let imports = "import { log } from 'informant';\nimport type { Pod } from \"informant\"\n";
     let folder = folder(&[

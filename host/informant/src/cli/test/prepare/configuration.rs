@@ -45,7 +45,7 @@ impl Draft {
     /// `Problems` if the configuration is wrong.
     pub(super) fn of(scenario: &Scenario) -> Result<Draft> {
         match &scenario.config {
-            Configured::File(path) => Draft::of_file(scenario, config_file::load(path)?),
+            Configured::File(path, _) => Draft::of_file(scenario, config_file::load(path)?),
             Configured::Inline(config, _) => Draft::of_inline(scenario, config.clone()),
             Configured::Derived => Draft::of_inline(scenario, json!({})),
         }
@@ -196,13 +196,7 @@ fn completed(
     }
     let watched = watched_by(scenario, &before, section, &defined)?;
     for resource in missing(scenario, manifest, kinds, &watched)? {
-        let plural = resource.rsplit('/').next().unwrap_or_default().to_owned();
-        let taken = |name: &str| defined.iter().any(|other| other == name);
-        let name = match taken(&plural) {
-            true => resource.replace(['/', '.'], "-"),
-            false => plural,
-        };
-        add_informer(&mut config, plugin, &name, &resource);
+        add_informer(&mut config, plugin, &resource);
     }
     Ok(config)
 }
@@ -267,18 +261,26 @@ fn missing(
     Ok(missing)
 }
 
-/// Adds an informer to the configuration, and to the plugin.
-fn add_informer(config: &mut Value, plugin: &str, name: &str, resource: &str) {
-    *member(member(config, "informer"), name) = json!({ "resource": resource });
+/// Adds an informer to the configuration, and to the plugin. It has the name of the resource, with more of it if another
+/// informer has that.
+fn add_informer(config: &mut Value, plugin: &str, resource: &str) {
+    let informers = member(config, "informer");
+    let plural = resource.rsplit('/').next().unwrap_or_default();
+    let name = match informers.get(plural) {
+        Some(_) => resource.replace(['/', '.'], "-"),
+        None => plural.to_owned(),
+    };
+    *member(informers, &name) = json!({ "resource": resource });
     match &mut member(member(config, "plugin"), plugin)["informers"] {
+        Value::Array(names) if names.iter().any(|other| *other == *name) => {}
         Value::Array(names) => names.push(name.into()),
-        Value::Object(aliases) => drop(aliases.insert(name.to_owned(), name.into())),
+        Value::Object(aliases) => drop(aliases.insert(name.clone(), name.into())),
         // It is reported as what it is.
         _ => {}
     }
 }
 
-/// A member of a mapping, which is added if there is none. What is no mapping is reported when it is parsed.
+/// A member of a mapping, which is added if there is none. That sections are mappings was checked before.
 fn member<'v>(value: &'v mut Value, name: &str) -> &'v mut Value {
     if !value.is_object() {
         *value = json!({});
@@ -308,7 +310,7 @@ pub(in crate::cli::test) fn watches(section: &InformerSection, kind: &Kind) -> b
 
 /// Whether the plugin may use `kv`: as in `informant run`, or always if there is no config.toml.
 pub(super) fn has_keys(scenario: &Scenario, config: &Config) -> bool {
-    !matches!(scenario.config, Configured::File(_)) || config.state.is_set
+    !matches!(scenario.config, Configured::File(..)) || config.state.is_set
 }
 
 /// The text of a config.toml, which the run compares with what it has applied.
@@ -330,7 +332,7 @@ fn parse(scenario: &Scenario, value: &Value) -> Result<Config, Problems> {
     parsed.map_err(|Problems(problems)| {
         let position = match &scenario.config {
             Configured::Inline(_, position) => Some(*position),
-            Configured::File(_) | Configured::Derived => None,
+            Configured::File(..) | Configured::Derived => None,
         };
         let moved = problems.into_iter().map(|problem| Problem {
             path: scenario.file.path().to_owned(),
@@ -375,4 +377,26 @@ fn inline(value: &Value) -> String {
 fn quoted(text: &str) -> String {
     // The one character that JSON takes as it is and TOML does not.
     Value::from(text).to_string().replace('\u{7f}', "\\u007f")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn informers_of_equal_plurals_get_names_of_their_own() {
+        let mut config = json!({ "plugin": { "a": { "informers": ["nodes"] } } });
+        for resource in ["v1/pods", "metrics.k8s.io/v1beta1/pods", "v1/nodes"] {
+            add_informer(&mut config, "a", resource);
+        }
+        let expected = json!({
+            "informer": {
+                "pods": { "resource": "v1/pods" },
+                "metrics-k8s-io-v1beta1-pods": { "resource": "metrics.k8s.io/v1beta1/pods" },
+                "nodes": { "resource": "v1/nodes" },
+            },
+            "plugin": { "a": { "informers": ["nodes", "pods", "metrics-k8s-io-v1beta1-pods"] } },
+        });
+        assert_eq!(config, expected);
+    }
 }

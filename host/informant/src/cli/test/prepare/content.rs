@@ -1,14 +1,18 @@
 //! The component or script of a plugin: a file that is there, or that `plugin build` makes.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
+use informant_config::{FilePosition, Problems};
 use informant_spec::Language;
 
 use super::configuration::Draft;
 use super::{Target, shown};
 use crate::cli::build;
+use crate::cli::inspect::absolute;
+use crate::cli::test::FOLDER;
 use crate::cli::test::scenario::Scenario;
 
 /// Finds components and scripts, and builds each at most once.
@@ -29,15 +33,25 @@ impl Builder {
 
     /// The file with the plugin of a scenario.
     pub(super) fn content_of(&mut self, scenario: &Scenario, target: &Target, draft: &Draft) -> Result<PathBuf> {
-        let named = target.path.as_ref().filter(|path| path.is_file());
-        let path = scenario.path.as_ref().or(target.path.as_ref()).cloned();
-        let path = path.unwrap_or_else(|| scenario.folder());
-        match (named, &draft.file) {
-            (Some(file), _) => self.version(file, draft),
+        if let Some(file) = target.path.as_ref().filter(|path| path.is_file()) {
+            return self.version(file, draft);
+        }
+        let path = match (&scenario.path, &target.path) {
+            (Some((path, at)), _) => {
+                check_exists(scenario, path, "path", *at)?;
+                path.clone()
+            }
+            (None, Some(path)) => path.clone(),
+            (None, None) => folder_of_plugin(scenario),
+        };
+        match &draft.file {
             // A section that names a script needs nothing else.
-            (None, Some(file)) if Language::of(file).is_script() => Ok(file.clone()),
-            (None, Some(file)) => self.build(&path, Some(file), draft),
-            (None, None) => self.version(&path, draft),
+            Some(file) if Language::of(file).is_script() => {
+                check_script(scenario, file)?;
+                Ok(file.clone())
+            }
+            Some(file) => self.build(&path, Some(file), draft),
+            None => self.version(&path, draft),
         }
     }
 
@@ -66,5 +80,50 @@ impl Builder {
         let file = built.with_context(|| format!("cannot build {}", shown(path)))?.output;
         self.built.insert(key, file.clone());
         Ok(file)
+    }
+}
+
+/// Checks that what a member of the scenario names is there.
+pub(super) fn check_exists(scenario: &Scenario, path: &Path, what: &str, at: FilePosition) -> Result<(), Problems> {
+    match path.exists() {
+        true => Ok(()),
+        false => {
+            let message = format!("`{what}`: {} does not exist", shown(path));
+            Err(scenario.problem(
+                at,
+                message,
+                "correct the path, which is relative to the file that has it",
+            ))
+        }
+    }
+}
+
+/// Checks that the script that the configuration names is there, and that `path` names no other one.
+fn check_script(scenario: &Scenario, script: &Path) -> Result<(), Problems> {
+    check_exists(scenario, script, "config", scenario.config_position())?;
+    let Some((path, at)) = &scenario.path else {
+        return Ok(());
+    };
+    let (of_config, of_path) = (absolute(script), absolute(path));
+    let is_same = of_config == of_path || (path.is_dir() && of_config.starts_with(&of_path));
+    if is_same {
+        return Ok(());
+    }
+    let message = format!(
+        "`path` names {}, but the plugin's section names {}",
+        shown(path),
+        shown(script)
+    );
+    Err(scenario.problem(*at, message, "remove `path`, or `script` of the section"))
+}
+
+/// The folder of a scenario, or the one above if it is only for scenarios.
+fn folder_of_plugin(scenario: &Scenario) -> PathBuf {
+    let folder = scenario.folder();
+    let is_for_scenarios = folder.file_name() == Some(OsStr::new(FOLDER)) && !build::has_sources(&folder);
+    match folder.parent() {
+        Some(above) if is_for_scenarios && above.as_os_str().is_empty() => PathBuf::from("."),
+        Some(above) if is_for_scenarios => above.to_owned(),
+        _ => folder,
     }
 }

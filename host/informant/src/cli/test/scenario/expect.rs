@@ -33,7 +33,7 @@ pub(in crate::cli::test) struct Expect {
     pub(in crate::cli::test) kv: Vec<Amount>,
     pub(in crate::cli::test) metrics: Vec<Amount>,
     pub(in crate::cli::test) refused: Option<Amount>,
-    /// The members, for an update: name, the bytes of the name, and those of the value.
+    /// The members that an update may rewrite: name, the bytes of the name, and those of the value.
     pub(in crate::cli::test) members: Vec<(String, Range<usize>, Range<usize>)>,
 }
 
@@ -168,6 +168,7 @@ pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Expect {
         members: members
             .0
             .iter()
+            .filter(|member| member.value.is_replaceable())
             .map(|member| (member.name.clone(), member.span.clone(), member.value.span.clone()))
             .collect(),
     }
@@ -228,6 +229,11 @@ fn read_entry(reader: &mut Reader<'_>, node: &Node, stream: Stream) -> Option<En
                 format!("`{member}` in {what} has an unknown value: {value}"),
                 help,
             );
+        }
+        // As they are recorded.
+        if let (Stream::Http, "headers", Value::Object(headers)) = (stream, &**member, &mut *value) {
+            let lower = std::mem::take(headers).into_iter();
+            *headers = lower.map(|(name, value)| (name.to_ascii_lowercase(), value)).collect();
         }
         if member == "requeueAfter" {
             // In one form, so that texts can be compared.

@@ -95,12 +95,44 @@ fn short_forms_are_the_same_as_long_ones() {
 steps:
   - expect:
       calls:
-        - { call: on-add, object: v1/pods a/b }
-        - call: save
+        - { call: on-add, object: v1/pods a/b, result: ok }
+        - { call: save, result: ok }
       log: [{ message: hello }]
       deadLetters: [{ object: v1/pods a/b }]
 ";
     assert_eq!(entries(short), entries(long));
+}
+
+#[test]
+fn names_of_expected_headers_are_read_in_lower_case() {
+    let text = "steps: [{ expect: { http: [{ headers: { Content-Type: text/plain, X-Team: null } }] } }]";
+    let scenario = Scenario::parse(SourceFile::new("a.scenario.yaml", text)).unwrap();
+    let entry = &scenario.steps[0].expect.as_ref().unwrap().streams[0].entries[0];
+    let expected = serde_json::json!({ "content-type": "text/plain", "x-team": null });
+    assert_eq!(entry.pattern["headers"], expected);
+}
+
+#[test]
+fn what_should_be_a_section_is_refused() {
+    let text = "config:\n  informer: { pods: 5 }\n  plugin:\n    greeter: 5\n    other: {}\nsteps: []\n";
+    let refusals = refused(text);
+    assert!(
+        refusals.contains("2:21: `informer.pods` is a number, not a mapping"),
+        "{refusals}"
+    );
+    assert!(
+        refusals.contains("4:14: `plugin.greeter` is a number, not a mapping"),
+        "{refusals}"
+    );
+    let refusals = refused("config: { informer: 5, plugin: [1] }\nsteps: []\n");
+    assert!(
+        refusals.contains("1:21: `informer` is a number, not a mapping"),
+        "{refusals}"
+    );
+    assert!(
+        refusals.contains("1:32: `plugin` is a list, not a mapping"),
+        "{refusals}"
+    );
 }
 
 #[test]

@@ -7,17 +7,28 @@ use informant_plugin_host::ReplayedCall;
 use serde_json::{Value, json};
 
 use super::{World, kind_of, put, resource_of};
-use crate::cli::test::scenario::{About, Object, Replay};
+use crate::cli::test::scenario::{About, Object, Replay, Scenario};
 
-/// An API server with these objects. Those that have a version keep it, with their uid and their creation time.
-pub(super) fn server_with(options: &Options, objects: &[Object]) -> Result<ApiServer> {
+/// An API server with the objects of a scenario. Those that have a version keep it, with their uid and their creation
+/// time.
+///
+/// # Errors
+/// `Problems` if the API server refuses an object.
+pub(super) fn server_with(options: &Options, scenario: &Scenario) -> Result<ApiServer> {
+    let refused = |object: &Object, error: &anyhow::Error| {
+        let help = "correct it as the API server would have it";
+        scenario.problem(object.position, format!("`objects`: {error:#}"), help)
+    };
     let server = ApiServer::new(options.clone());
     let version = |object: &Object| {
         let version = object.value.pointer("/metadata/resourceVersion")?.as_str()?;
         version.parse::<u64>().ok()
     };
-    let (kept, others): (Vec<_>, Vec<_>) = objects.iter().partition(|object| version(object).is_some());
-    others.into_iter().try_for_each(|object| put(&server, object))?;
+    let objects = scenario.objects.iter();
+    let (kept, others): (Vec<_>, Vec<_>) = objects.partition(|object| version(object).is_some());
+    for object in others {
+        put(&server, object).map_err(|error| refused(object, &error))?;
+    }
     let Some(newest) = kept.iter().filter_map(|object| version(object)).max() else {
         return Ok(server);
     };
@@ -26,7 +37,7 @@ pub(super) fn server_with(options: &Options, objects: &[Object]) -> Result<ApiSe
     let snapshot = String::from_utf8(snapshot).context("the API server wrote no text")?;
     let mut lines: Vec<Value> = (snapshot.lines().map(serde_json::from_str)).collect::<Result<_, _>>()?;
     for object in &kept {
-        let kind = kind_of(&server, object)?;
+        let kind = kind_of(&server, object).map_err(|error| refused(object, &error))?;
         let line = json!({
             "group": kind.group, "version": kind.version, "plural": kind.plural, "object": object.value,
         });

@@ -65,6 +65,26 @@ impl World {
         recorded::call(call, &resource).into()
     }
 
+    /// The call that has begun and not returned, if there is one: everything else has happened.
+    pub(in crate::cli::test) fn open_call(&self) -> Option<String> {
+        let Some(PluginPhase::Running(plugin)) = self.phase() else {
+            return None;
+        };
+        let open = plugin.status().stuck_on?;
+        let call = match open.event {
+            "sync" => "on-synced".to_owned(),
+            event => format!("on-{event}"),
+        };
+        let resource = self.info(open.source)?.resource;
+        let about = match &open.key {
+            Some(key) => reference(&resource, key.namespace(), key.name()),
+            None => resource,
+        };
+        Some(format!(
+            "call {call} {about} has not returned: it waits for time, which only `wait` moves"
+        ))
+    }
+
     fn dead_letters(&self) -> Vec<Value> {
         let Some(PluginPhase::Running(plugin)) = self.phase() else {
             return Vec::new();
