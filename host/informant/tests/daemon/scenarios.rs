@@ -102,6 +102,27 @@ fn pod(name: &str, rest: &str) -> String {
     format!("{{ apiVersion: v1, kind: Pod, metadata: {{ namespace: shop, name: {name}{rest} }} }}")
 }
 
+/// Those of the test kits. A swap for the same file is refused, which the kits do not know.
+#[test]
+fn scenarios_of_the_test_kits_pass_in_informant() {
+    if is_left_out() {
+        return;
+    }
+    let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plugin-sdk/scenarios");
+    let (empty, mut passed) = (folder(&[]), 0);
+    for entry in fs::read_dir(shared).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        if !name.ends_with(".scenario.yaml") || name == "swap.scenario.yaml" {
+            continue;
+        }
+        let text = test(&empty, &["--scenario", path.to_str().unwrap()]);
+        assert!(text.ends_with("1 passed, 0 failed\n"), "{name}: {text}");
+        passed += 1;
+    }
+    assert_eq!(passed, 6);
+}
+
 #[test]
 fn the_example_of_the_reference_passes() {
     if is_left_out() {

@@ -32,6 +32,8 @@ pub(crate) struct Budget {
     slice: Slice,
     used: u64,
     max: u64,
+    /// It does not yield: in a run of a scenario, what happens in a call must not depend on how long it takes.
+    is_undivided: bool,
     scheduler: Arc<CpuScheduler>,
     overruns: Arc<OverrunHistory>,
     permit: PermitSlot,
@@ -59,10 +61,16 @@ impl Budget {
             },
             used: 0,
             max: ticks(cpu),
+            is_undivided: false,
             scheduler,
             overruns,
             permit: PermitSlot::default(),
         }
+    }
+
+    /// Each call runs to its end before anything else does, or until its limit.
+    pub(crate) fn undivided(self, is_undivided: bool) -> Budget {
+        Budget { is_undivided, ..self }
     }
 
     /// A new call begins.
@@ -150,6 +158,10 @@ impl Slice {
 /// wasmtime's callback at each tick in which the guest ran.
 pub(crate) fn at_tick(budget: &mut Budget) -> wasmtime::Result<UpdateDeadline> {
     budget.charge()?;
+    if budget.is_undivided {
+        budget.slice.begin();
+        return Ok(UpdateDeadline::Continue(1));
+    }
     Ok(UpdateDeadline::YieldCustom(1, Box::pin(budget.pause())))
 }
 

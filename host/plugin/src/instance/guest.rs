@@ -88,7 +88,8 @@ impl GuestState {
                 resources.limits.cpu,
                 resources.scheduler,
                 resources.overruns,
-            ),
+            )
+            .undivided(resources.hooks.is_some()),
             capabilities: resources.capabilities.of_instance(&resources.grants, &parts),
             output,
             tape,
