@@ -261,8 +261,8 @@ fn missing(
     Ok(missing)
 }
 
-/// Adds an informer to the configuration, and to the plugin. It has the name of the resource, with more of it if another
-/// informer has that.
+/// Adds an informer to the configuration, and to the plugin. It has the name of the resource, with more of it if
+/// another informer has that.
 fn add_informer(config: &mut Value, plugin: &str, resource: &str) {
     let informers = member(config, "informer");
     let plural = resource.rsplit('/').next().unwrap_or_default();

@@ -98,7 +98,7 @@ pub(super) fn check_exists(scenario: &Scenario, path: &Path, what: &str, at: Fil
     }
 }
 
-/// Checks that the script that the configuration names is there, and that `path` names no other one.
+/// Checks that the script that the configuration names is there, and that `path` does not name another one.
 fn check_script(scenario: &Scenario, script: &Path) -> Result<(), Problems> {
     check_exists(scenario, script, "config", scenario.config_position())?;
     let Some((path, at)) = &scenario.path else {
