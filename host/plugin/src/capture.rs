@@ -93,9 +93,14 @@ impl Captures {
         CallCapture(next.map(|(_, _, recorder)| Arc::clone(recorder)))
     }
 
-    fn disarm(&self) {
-        self.is_armed.store(false, Ordering::Release);
-        lock(&self.wanted).next = None;
+    /// Ends the wait for a call; with a recorder, only if it is that one's.
+    fn disarm(&self, of: Option<&Arc<Recorder>>) {
+        let mut wanted = lock(&self.wanted);
+        let is_meant = |next: &(SourceId, Key, Arc<Recorder>)| of.is_none_or(|of| Arc::ptr_eq(of, &next.2));
+        if wanted.next.as_ref().is_none_or(is_meant) {
+            self.is_armed.store(false, Ordering::Release);
+            wanted.next = None;
+        }
     }
 }
 
@@ -111,7 +116,7 @@ impl Capture {
 
 impl Drop for Capture {
     fn drop(&mut self) {
-        self.captures.disarm();
+        self.captures.disarm(None);
         lock(&self.captures.wanted).is_busy = false;
     }
 }
@@ -132,8 +137,8 @@ impl CallCapture {
         }
         tape.into_iter().for_each(Tape::stop);
         self.0 = self.0.take().filter(|recorder| recorder.has_call());
-        if self.0.is_some() {
-            captures.disarm();
+        if let Some(recorder) = &self.0 {
+            captures.disarm(Some(recorder));
         }
     }
 

@@ -20,7 +20,7 @@ use axum::{Extension, Json};
 use informant_cache::Source;
 use informant_cache::listener::RequeueResult;
 use informant_object::{Key, SourceId};
-use informant_plugin_host::{CaptureError, Captured, Plugin, PluginState, Role};
+use informant_plugin_host::{Capture, CaptureError, Captured, Plugin, PluginState, Record, Role};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -79,9 +79,12 @@ pub(super) async fn capture(
     refuse_secret(&source, &key)?;
     let sections = Sections::read(&state.registry, &*known(&state.registry, &name)?).await?;
     let digest = plugin.digest();
-    let captured = call(&state, &plugin, source.id(), key.clone()).await?;
-    let (resource, user, result) = (&source.info().resource, caller.name(), captured.call.result.as_str());
-    tracing::info!(target: AUDIT_TARGET, plugin = %name, user, resource, key = %key, result, "call captured");
+    let (resource, user) = (&source.info().resource, caller.name());
+    let recording = record(&state, &plugin, source.id(), &key)?;
+    // Logged before it has ended: the call is made, whether somebody waits for it or not.
+    tracing::info!(target: AUDIT_TARGET, plugin = %name, user, resource, key = %key, "call captured");
+    let captured = ended(&state, &name, &key, recording).await?;
+    refuse_secrets(&state, &name, &captured)?;
     let began = began(&state, &captured);
     let built = Builder::new(state.registry.catalog(), &source, sections).build(&captured, began);
     Ok(Json(CapturedView {
@@ -164,22 +167,49 @@ fn refuse_secret(source: &Source, key: &Key) -> Result<(), AdminError> {
     Err(AdminError::new(Code::Invalid, message))
 }
 
-/// Calls the handler, and waits for the end of its event.
-async fn call(state: &AdminState, plugin: &Plugin, source: SourceId, key: Key) -> Result<Captured, AdminError> {
-    let name = plugin.name();
-    let mut capture = plugin
+/// # Errors
+/// If the call has read or written a Secret. Its values may be anywhere in what the call did: in a line, a request, an
+/// object that it wrote.
+fn refuse_secrets(state: &AdminState, plugin: &str, captured: &Captured) -> Result<(), AdminError> {
+    let catalog = state.registry.catalog();
+    let has_secret = captured.records.iter().any(|record| match record {
+        Record::Object(source, _) => {
+            let info = catalog.info(*source);
+            info.is_none_or(|info| redact::is_of_secrets(&info.resource))
+        }
+        Record::Kube(request, _) => redact::is_of_secrets(&request.resource),
+        _ => false,
+    });
+    if !has_secret {
+        return Ok(());
+    }
+    let message = format!(
+        "the call of plugin {plugin} has been made, but it used a Secret, and Secrets are never captured: write a \
+         scenario by hand, with made-up values (docs/reference/scenarios.md)"
+    );
+    Err(AdminError::new(Code::Invalid, message))
+}
+
+/// Has the handler called, and its call recorded.
+fn record(state: &AdminState, plugin: &Plugin, source: SourceId, key: &Key) -> Result<Capture, AdminError> {
+    let capture = plugin
         .capture(source, key.clone())
-        .map_err(|error| refused(name, error))?;
+        .map_err(|error| refused(plugin.name(), error))?;
     let (listener, now) = (plugin.listener(), state.environment.now());
     let letters = listener.ledger().dead_letters();
     let is_dead = letters
         .iter()
-        .any(|letter| letter.source == source && letter.key == key);
+        .any(|letter| letter.source == source && letter.key == *key);
     // Only a requeue brings a delete back.
     let requeued = is_dead.then(|| listener.control().requeue(source, key.as_ref(), now));
     if !matches!(requeued, Some(RequeueResult::Queued | RequeueResult::Waiting)) {
-        listener.control().trigger(source, std::slice::from_ref(&key), now);
+        listener.control().trigger(source, std::slice::from_ref(key), now);
     }
+    Ok(capture)
+}
+
+/// Waits for the end of the event.
+async fn ended(state: &AdminState, name: &str, key: &Key, mut capture: Capture) -> Result<Captured, AdminError> {
     tokio::select! {
         biased;
         captured = capture.finished() => captured.map_err(|error| refused(name, error)),

@@ -97,7 +97,12 @@ fn check_name(out: &Path) -> Result<()> {
 }
 
 fn write_new(out: &Path, text: &str) -> Result<()> {
-    let written = File::create_new(out).and_then(|mut file| file.write_all(text.as_bytes()));
+    let mut options = File::options();
+    options.write(true).create_new(true);
+    // What is in it is for its reader, until somebody has read it.
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let written = options.open(out).and_then(|mut file| file.write_all(text.as_bytes()));
     written.with_context(|| format!("cannot write {}", out.display()))
 }
 

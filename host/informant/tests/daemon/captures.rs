@@ -28,8 +28,9 @@ export async function onAdd(pod, event) {
   const team = store.byIndex("pods", "byTeam", pod.metadata.labels.team).map((mate) => mate.metadata.uid);
   const count = (kv.get("count") ?? 0) + 1;
   kv.set("count", count);
-  const secret = kube.get({ resource: "v1/secrets", namespace: pod.metadata.namespace, name: "db" });
-  log.info(`${event.reason}: ${settings.data.greeting}, ${team.length} of ${team}`, { keys: Object.keys(secret.data) });
+  const more = kube.get({ resource: "v1/configmaps", namespace: pod.metadata.namespace, name: "more" });
+  log.info(`${event.reason}: ${settings.data.greeting}, ${team.length} of ${team}`, { keys: Object.keys(more.data) });
+  log.info(`sent {"password": "${more.data.password}"}`);
   try {
     kube.patch({ resource: "v1/nodes", name: "n1" }, { metadata: { labels: { seen: "yes" } } });
   } catch (error) {
@@ -80,8 +81,8 @@ async fn running() -> (World, Program) {
     let object =
         |name: &str, data: &Value| json!({ "metadata": { "name": name, "namespace": "default" }, "data": data });
     let server = &world.server;
-    let secret = object("db", &json!({ "password": "aHVudGVyMg==" }));
-    server.create("v1/secrets", "default", secret).unwrap();
+    let more = object("more", &json!({ "password": "map-hunter2" }));
+    server.create("v1/configmaps", "default", more).unwrap();
     let settings = object("settings", &json!({ "greeting": "hello" }));
     server.create("v1/configmaps", "default", settings).unwrap();
     server
@@ -108,19 +109,16 @@ resource = "v1/pods"
 [informer.maps]
 resource = "v1/configmaps"
 
-[informer.hidden]
-resource = "v1/secrets"
-
 [plugin.caller]
 script = "caller.js"
-informers = ["pods", "maps", "hidden"]
+informers = ["pods", "maps"]
 required = true
 config = {{ url = "{url}", token = "config-hunter2" }}
 
 [plugin.caller.allow]
 http = ["{url}"]
 kube = [
-  {{ verbs = ["get"], resource = "v1/secrets" }},
+  {{ verbs = ["get"], resource = "v1/configmaps" }},
   {{ verbs = ["patch"], resource = "v1/nodes" }},
   {{ verbs = ["patch"], resource = "v1/pods" }},
 ]
@@ -167,7 +165,7 @@ async fn a_dead_letter_becomes_a_test() {
     wrote bad.scenario.yaml: read it before you share it, then run `informant plugin test bad.scenario.yaml`
     ");
     let scenario = std::fs::read_to_string(world.path(file)).unwrap();
-    for secret in ["hunter2", "aHVudGVyMg", "cookie-"] {
+    for secret in ["hunter2", "cookie-"] {
         assert!(!scenario.contains(secret), "{secret}: {scenario}");
     }
     for part in [
@@ -201,7 +199,7 @@ async fn a_dead_letter_becomes_a_test() {
                 { kind: merge, object: v1/nodes n1, verb: patch }";
     assert!(refused.starts_with("exit 1\n") && refused.contains(made), "{refused}");
     // It is audited.
-    assert_eq!(program.logged("call captured").await["fields"]["result"], "permanent");
+    assert_eq!(program.logged("call captured").await["fields"]["key"], "default/bad");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -232,6 +230,51 @@ async fn a_capture_has_the_writes_and_keys_of_the_call() {
     assert!(tested.starts_with("exit 0\n"), "{tested}\n{scenario}");
     let again = capture(&world, &address, "default/good", file).await;
     assert!(again.contains("good.scenario.yaml exists: remove it"), "{again}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_uses_a_secret_is_not_captured() {
+    if is_left_out() {
+        return;
+    }
+    let world = World::start().await;
+    world.create_pod("web-0", "nginx");
+    let secret =
+        json!({ "metadata": { "name": "db", "namespace": "default" }, "data": { "password": "aHVudGVyMg==" } });
+    world.server.create("v1/secrets", "default", secret).unwrap();
+    let reads = [
+        "store.get('hidden', 'default', 'db')",
+        "kube.get({ resource: 'v1/secrets', namespace: 'default', name: 'db' })",
+    ];
+    let script = |read: &str| {
+        format!(
+            "import {{ kube, store }} from 'informant';\nexport const onAdd = () => console.log({read});\nexport const onUpdate = onAdd;"
+        )
+    };
+    for (number, read) in reads.into_iter().enumerate() {
+        world.write(&format!("reads{number}.js"), script(read).as_bytes());
+    }
+    let plugin = |number: usize| {
+        format!(
+            "[plugin.reads{number}]\nscript = \"reads{number}.js\"\ninformers = [\"pods\", \"hidden\"]\nrequired = true\n\
+             namespaces = [\"default\"]\nallow.kube = [{{ verbs = [\"get\"], resource = \"v1/secrets\" }}]\n"
+        )
+    };
+    let config = format!(
+        "[informer.pods]\nresource = \"v1/pods\"\n[informer.hidden]\nresource = \"v1/secrets\"\n{}{}",
+        plugin(0),
+        plugin(1)
+    );
+    let program = Program::run(&world, &config).await;
+    program.wait_until_ready().await;
+    let address = program.address().to_string();
+    for name in ["reads0", "reads1"] {
+        let args = ["plugin", "capture", name, "--key", "default/web-0", "--admin", &address];
+        let answer = transcript(&world, &args).await;
+        let expected = "it used a Secret, and Secrets are never captured";
+        assert!(answer.starts_with("exit 1\n") && answer.contains(expected), "{answer}");
+        assert!(!answer.contains("aHVudGVyMg"), "{answer}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -49,6 +49,9 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// The shortest token behind `Bearer` or `Basic`: 8 characters. What is shorter is a word.
 const TOKEN_CHARS_MIN: usize = 8;
 
+/// The longest name of a credential in a text: 256 bytes.
+const NAME_BYTES_MAX: usize = 256;
+
 /// Redacts, and remembers what.
 #[derive(Debug, Default)]
 pub(super) struct Redactor {
@@ -161,13 +164,22 @@ impl Redactor {
     }
 
     /// The value of the key `name` in `kv`.
-    pub(super) fn keyed(&mut self, name: &str, value: &mut Value, of: Use) {
-        if is_credential(name) {
-            self.found.insert(name.to_owned());
-            *value = PLACEHOLDER.into();
-        } else {
+    /// Returns whether something of it is left.
+    pub(super) fn keyed(&mut self, name: &str, value: &mut Value, of: Use) -> bool {
+        if !is_credential(name) {
             self.value(value, of);
+            return true;
         }
+        self.found.insert(name.to_owned());
+        // Scripts read JSON, others a text.
+        let is_json = !value.is_string() || value.as_str().is_some_and(|text| text.starts_with('"'));
+        let placeholder = if is_json {
+            format!("\"{PLACEHOLDER}\"")
+        } else {
+            PLACEHOLDER.to_owned()
+        };
+        *value = placeholder.into();
+        of == Use::Data
     }
 
     /// A text that is a JSON document, with placeholders; none if it is not, or has no credential.
@@ -191,6 +203,9 @@ impl Redactor {
 
     /// A pattern that matches the text, with `*` for credentials.
     pub(super) fn pattern(&mut self, text: &str) -> String {
+        if self.document(text).is_some() {
+            return "*".to_owned();
+        }
         let cuts = cuts(text);
         self.found.extend(cuts.iter().map(|cut| cut.what.to_owned()));
         joined(text, &cuts, "*", literal)
@@ -230,12 +245,13 @@ fn joined(text: &str, cuts: &[Cut], mark: &str, kept: impl Fn(&str) -> String) -
     out + &kept(&text[at..])
 }
 
-/// The credentials in a text, in order: the user of a URL, `NAME=VALUE`, what follows `Bearer` or `Basic`.
+/// The credentials in a text, in order: the user of a URL, `NAME=VALUE`, `"NAME": "VALUE"`, what follows `Bearer` or
+/// `Basic`. Each place is looked at for no longer than a name may be.
 fn cuts(text: &str) -> Vec<Cut> {
     let (mut cuts, mut at, mut before) = (Vec::new(), 0, None);
     while let Some(next) = text.get(at..).filter(|rest| !rest.is_empty()) {
         let is_name = before.is_none_or(|before: char| before.is_whitespace() || "?&;,({[".contains(before));
-        let found = user_of_url(next).or_else(|| scheme(next));
+        let found = user_of_url(next).or_else(|| scheme(next)).or_else(|| quoted(next));
         match found.or_else(|| named(next).filter(|_| is_name)) {
             Some(Cut { bytes, what }) => {
                 let bytes = at + bytes.start..at + bytes.end;
@@ -266,9 +282,9 @@ fn user_of_url(text: &str) -> Option<Cut> {
 
 /// `NAME=VALUE` at the beginning of a text.
 fn named(text: &str) -> Option<Cut> {
-    let (name, value) = text.split_once('=')?;
-    let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-.[]".contains(c));
-    if !is_name || !is_credential(name) {
+    let (name, rest) = text.split_at(name_length(text)?);
+    let value = rest.strip_prefix('=')?;
+    if !is_credential(name) {
         return None;
     }
     let ends = |c: char| "&#;,\"'<>)}]".contains(c) || c.is_whitespace();
@@ -278,6 +294,36 @@ fn named(text: &str) -> Option<Cut> {
         bytes: start..start + length,
         what: "NAME=VALUE in a text",
     })
+}
+
+/// `"NAME": "VALUE"` at the beginning of a text: JSON in a line, which may be cut off.
+fn quoted(text: &str) -> Option<Cut> {
+    let (name, rest) = text
+        .strip_prefix('"')
+        .and_then(|text| text.split_at_checked(name_length(text)?))?;
+    let value = rest
+        .strip_prefix('"')?
+        .trim_start()
+        .strip_prefix(':')?
+        .trim_start()
+        .strip_prefix('"')?;
+    if !is_credential(name) {
+        return None;
+    }
+    let start = text.len() - value.len();
+    let is_end = |at: &usize| value.as_bytes()[*at] == b'"' && (*at == 0 || value.as_bytes()[at - 1] != b'\\');
+    let length = (0..value.len()).find(is_end).unwrap_or(value.len());
+    (length > 0).then_some(Cut {
+        bytes: start..start + length,
+        what: "\"NAME\": \"VALUE\" in a text",
+    })
+}
+
+/// The bytes of the name at the beginning of a text, if it is one, and followed by something.
+fn name_length(text: &str) -> Option<usize> {
+    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-.[]".contains(byte);
+    let mut bytes = text.bytes().take(NAME_BYTES_MAX + 1);
+    bytes.position(|byte| !is_name(&byte)).filter(|length| *length > 0)
 }
 
 /// `Bearer TOKEN` or `Basic TOKEN` at the beginning of a text.

@@ -242,13 +242,14 @@ impl<'c> Builder<'c> {
                 && let Some(value) = value
             {
                 let value = self.key_value(key, value, Use::Data);
-                keys.insert(key.clone(), value);
+                keys.extend(value.map(|value| (key.clone(), value)));
             }
         }
         keys
     }
 
-    fn key_value(&mut self, key: &str, value: &[u8], of: Use) -> Value {
+    /// None: nothing is left of it.
+    fn key_value(&mut self, key: &str, value: &[u8], of: Use) -> Option<Value> {
         self.check_text(value, || format!("the value of the key {key}"));
         let mut value = match recorded::body(value) {
             // As JSON, where that stands for the same bytes: not for texts.
@@ -259,8 +260,7 @@ impl<'c> Builder<'c> {
             }
             document => document,
         };
-        self.redactor.keyed(key, &mut value, of);
-        value
+        self.redactor.keyed(key, &mut value, of).then_some(value)
     }
 
     /// Notes that what is not text is not replayed as it was.
@@ -336,10 +336,11 @@ impl<'c> Builder<'c> {
             match record {
                 Record::Log(line) => log.extend(self.line(line)),
                 Record::Kube(request, reply) => writes.extend(self.write(request, reply.as_ref().err())),
-                Record::KeyChange(key, value) => {
-                    let value = value.as_ref().map(|value| self.key_value(key, value, Use::Pattern));
-                    keys.insert(key.clone(), value.unwrap_or_default());
+                Record::KeyChange(key, Some(value)) => {
+                    let value = self.key_value(key, value, Use::Pattern);
+                    keys.extend(value.map(|value| (key.clone(), value)));
                 }
+                Record::KeyChange(key, None) => drop(keys.insert(key.clone(), Value::Null)),
                 Record::Object(..) | Record::Key(..) | Record::Http(_) => {}
             }
         }

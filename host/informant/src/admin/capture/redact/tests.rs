@@ -88,6 +88,8 @@ fn credentials_in_texts_are_cut_out() {
         "2 * 3 = 6",
         "password=abc&user=me",
         "login(user=me, password=abc) failed, my.token=abc, monkey=abc",
+        r#"got {"a":1,"password": "a\"b","b":"c"} and {"token":"cut o"#,
+        "{\"plain\":1}\n{\"apiKey\":\"abc\"}",
         "ünïcode://ä:ö@ü",
     ];
     let shown = texts.map(|text| {
@@ -97,7 +99,7 @@ fn credentials_in_texts_are_cut_out() {
             redactor.pattern(text)
         )
     });
-    insta::assert_snapshot!(shown.join("\n\n"), @r"
+    insta::assert_snapshot!(shown.join("\n\n"), @r#"
     https://REDACTED@host.example/a?b=c
     https://*@host.example/a?b=c
 
@@ -125,9 +127,17 @@ fn credentials_in_texts_are_cut_out() {
     login(user=me, password=REDACTED) failed, my.token=REDACTED, monkey=abc
     login(user=me, password=*) failed, my.token=*, monkey=abc
 
+    got {"a":1,"password": "REDACTED","b":"c"} and {"token":"REDACTED
+    got {"a":1,"password": "*","b":"c"} and {"token":"*
+
+    {"plain":1}
+    {"apiKey":"REDACTED"}
+    {"plain":1}
+    {"apiKey":"*"}
+
     ünïcode://REDACTED@ü
     ünïcode://*@ü
-    ");
+    "#);
 }
 
 #[test]
@@ -146,5 +156,22 @@ fn documents_in_texts_are_redacted_too() {
     assert_eq!(
         shown,
         json!({ "config.json": r#"{"a":1,"password":"REDACTED"}"#, "list": "[1, 2]" })
+    );
+}
+
+#[test]
+fn long_texts_are_searched_in_linear_time() {
+    let mut redactor = Redactor::default();
+    for text in [
+        "a".repeat(400_000) + "=b",
+        "[".repeat(400_000),
+        "\"".repeat(400_000),
+        " a".repeat(200_000),
+    ] {
+        assert_eq!(redactor.text(&text), None);
+    }
+    assert_eq!(
+        redactor.pattern(r#"{"kind":"Secret","apiVersion":"v1","data":{"a":"YQ=="}}"#),
+        "*"
     );
 }
