@@ -163,10 +163,10 @@ fn documents_in_texts_are_redacted_too() {
 fn long_texts_are_searched_in_linear_time() {
     let mut redactor = Redactor::default();
     for text in [
-        "a".repeat(400_000) + "=b",
-        "[".repeat(400_000),
-        "\"".repeat(400_000),
-        " a".repeat(200_000),
+        "a".repeat(50_000) + "=b",
+        "[".repeat(50_000),
+        "\"".repeat(50_000),
+        " a".repeat(25_000),
     ] {
         assert_eq!(redactor.text(&text), None);
     }
