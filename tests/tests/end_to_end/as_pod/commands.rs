@@ -81,7 +81,9 @@ fn commands() -> Result<BTreeSet<String>> {
             .commands()
             .filter_map(|(_, command)| command.strip_prefix(SHOWN_EXEC));
         for command in run {
-            let command = command.split(" #").next().unwrap_or_default().trim();
+            // What follows is for the reader, or for the shell of the reader.
+            let command = command.split(" #").next().unwrap_or_default();
+            let command = command.split(" > ").next().unwrap_or_default().trim();
             ensure!(!command.contains(['|', '\'', '"']), "more than words: {command}");
             commands.insert(command.to_owned());
         }
