@@ -2,7 +2,7 @@
 
 use http::HeaderMap;
 use informant_config::show_duration;
-use informant_plugin_host::{CallResult, KubeRequest, ScenarioCall};
+use informant_plugin_host::{CallResult, KubeRequest, ObservedCall};
 use serde_json::{Map, Value, json};
 
 /// How the names of scenario files end.
@@ -22,7 +22,7 @@ pub(crate) fn literal(text: &str) -> String {
 }
 
 /// A call of a handler, about an object or a source of `resource`.
-pub(crate) fn call(call: &ScenarioCall, resource: &str) -> Map<String, Value> {
+pub(crate) fn call(call: &ObservedCall, resource: &str) -> Map<String, Value> {
     let mut entry = Map::new();
     let mut set = |name: &str, value: Value| drop(entry.insert(name.to_owned(), value));
     set("call", call.function.into());

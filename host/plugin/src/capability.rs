@@ -43,8 +43,8 @@ use wasmtime_wasi_http::WasiHttpView;
 
 use crate::bindings::informant::plugin::types::{ErrorCode, HostError};
 use crate::component::manifest::Manifest;
-use crate::effects::PluginObserver;
 use crate::error::LoadProblem;
+use crate::observed::PluginObserver;
 use crate::text::truncated;
 
 use self::http::client::HttpClient;

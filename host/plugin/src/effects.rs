@@ -2,79 +2,27 @@
 //!
 //! `dry-run = true` in a plugin's section withholds what leaves Informant: writes are sent as `dryRun=All`, changes of
 //! `kv` stay in an overlay, and HTTP requests other than GET and HEAD are not sent. Each of these is recorded here. An
-//! [observer](PluginObserver) receives them at once, and those that are not withheld.
+//! [observer](crate::observed::PluginObserver) receives them at once, and those that are not withheld.
 
 mod metrics;
-mod observer;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use informant_cache::{Environment, Moment};
+use informant_cache::Environment;
 
+use crate::observed::{Effect, Observed};
 use crate::sync::lock;
 use crate::text::truncated_at;
 
 pub(crate) use self::metrics::EffectSeries;
-pub(crate) use self::observer::Observed;
-pub use self::observer::{ObservedCall, PluginObserver};
 
 /// Effects of one plugin that are listed: 1,000. Above it the oldest is dropped, and counted.
 pub(crate) const EFFECTS_MAX: usize = 1_000;
 
 /// Bytes of each text of an effect: 1 KiB. The rest is cut.
 pub(crate) const EFFECT_TEXT_BYTES_MAX: usize = 1 << 10;
-
-/// What kind of effect it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EffectKind {
-    Kube,
-    Kv,
-    Http,
-}
-
-impl EffectKind {
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            EffectKind::Kube => "kube",
-            EffectKind::Kv => "kv",
-            EffectKind::Http => "http",
-        }
-    }
-}
-
-/// Something that a plugin did, or would have done.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Effect {
-    pub at: Moment,
-    pub kind: EffectKind,
-    /// The verb: `patch`, `set`, `POST`.
-    pub action: String,
-    /// The cluster of an object; empty for the only one, and for everything else.
-    pub cluster: String,
-    /// The object, the key or the URL.
-    pub target: String,
-    /// The document that was sent, the size of a value, the status of a response; empty if there is none.
-    pub detail: String,
-    /// Why it failed or would have failed; none if it succeeded or would have, as far as that is known.
-    pub error: Option<String>,
-}
-
-impl Effect {
-    pub(crate) fn new(kind: EffectKind, action: impl Into<String>, target: impl Into<String>) -> Effect {
-        Effect {
-            at: Moment::ZERO,
-            kind,
-            action: action.into(),
-            cluster: String::new(),
-            target: target.into(),
-            detail: String::new(),
-            error: None,
-        }
-    }
-}
 
 /// The effects that one plugin had in dry run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use informant_cache::{Environment, ListenerHandle};
 use informant_spec::{Content, ContentSource, Digest, PluginSpec};
@@ -24,8 +25,8 @@ use crate::error::{HostError, LoadError, LoadProblem};
 use crate::instance::config::PluginConfig;
 use crate::instance::guest;
 use crate::instance::version::LoadedVersion;
+use crate::instance::wasi::ScenarioClock;
 use crate::metrics::PluginMetrics;
-use crate::observed::{Hooks, ScenarioHooks};
 use crate::plugin::{self, Plugin};
 use crate::runtime::Runtime;
 
@@ -121,20 +122,20 @@ impl PluginHost {
     /// # Errors
     /// [`HostError`]: WebAssembly does not run on this machine, or the directory for artifacts is not safe.
     pub fn new(options: HostOptions) -> Result<PluginHost, HostError> {
-        PluginHost::with_hooks(options, None)
+        PluginHost::with_clock(options, None)
     }
 
-    /// As [`new`](Self::new), for a run of a scenario: on a runtime with one thread, whose clock may be paused. Records
-    /// no version as good.
+    /// As [`new`](Self::new), for a run of a scenario: on a runtime with one thread, whose clock may be paused. For
+    /// guests it is `unix_time` now, since 1970. Records no version as good.
     ///
     /// # Errors
     /// As [`new`](Self::new).
-    pub fn for_scenario(options: HostOptions, hooks: ScenarioHooks) -> Result<PluginHost, HostError> {
-        let hooks = Hooks::new(hooks, &options.env);
-        PluginHost::with_hooks(options, Some(Arc::new(hooks)))
+    pub fn for_scenario(options: HostOptions, unix_time: Duration) -> Result<PluginHost, HostError> {
+        let clock = ScenarioClock::new(&options.env, unix_time);
+        PluginHost::with_clock(options, Some(clock))
     }
 
-    fn with_hooks(options: HostOptions, hooks: Option<Arc<Hooks>>) -> Result<PluginHost, HostError> {
+    fn with_clock(options: HostOptions, scenario_clock: Option<ScenarioClock>) -> Result<PluginHost, HostError> {
         let engine_error = |error: wasmtime::Error| HostError::Engine(format!("{error:#}"));
         let engine = engine::engine().map_err(engine_error)?;
         let HostOptions {
@@ -161,7 +162,7 @@ impl PluginHost {
             metrics.artifacts.clone(),
         )?;
         Ok(PluginHost(Arc::new(Runtime {
-            last_good: LastGood::new(artifacts.path().filter(|_| hooks.is_none())),
+            last_good: LastGood::new(artifacts.path().filter(|_| scenario_clock.is_none())),
             scheduler: Arc::new(CpuScheduler::new(handle.metrics().num_workers())),
             artifacts,
             ticker: Ticker::start(&engine).map_err(HostError::Ticker)?,
@@ -172,7 +173,7 @@ impl PluginHost {
             services,
             metrics,
             blocking_pool: Some(handle),
-            hooks,
+            scenario_clock,
         })))
     }
 

@@ -29,7 +29,7 @@ use crate::engine::trap::TrapReport;
 use crate::engine::watchdog::{Abandoned, CallWatchdog};
 use crate::error::LoadProblem;
 use crate::instance::guest::{GuestState, InstanceResources};
-use crate::observed::{CallResult, ObservedSubject, ScenarioCall};
+use crate::observed::{CallResult, ObservedCall, ObservedSubject};
 use crate::text::truncated;
 
 /// The result of a call into a guest: what it returned, or why it did not return.
@@ -253,9 +253,9 @@ impl Instance {
         &self.store.data().tape
     }
 
-    /// Whether somebody sees its calls: in a run of a scenario, and in a capture.
+    /// Whether somebody sees its calls: an observer, or a capture.
     fn is_observed(&self) -> bool {
-        self.store.data().hooks.is_some() || self.tape().runs()
+        self.store.data().observed.is_there() || self.tape().runs()
     }
 
     fn observe<T>(
@@ -268,7 +268,7 @@ impl Instance {
         if !self.is_observed() {
             return;
         }
-        let call = ScenarioCall {
+        let call = ObservedCall {
             function,
             about,
             result: CallResult::of(called, requeue),
@@ -276,9 +276,7 @@ impl Instance {
         if let Some(recorder) = self.tape().recorder() {
             recorder.called(call.clone());
         }
-        if let Some(hooks) = &self.store.data().hooks {
-            hooks.observer.called(call);
-        }
+        self.store.data().observed.called(call);
     }
 
     fn finish<T, E: Reported>(

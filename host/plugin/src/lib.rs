@@ -22,9 +22,9 @@
 //! - `artifacts`: compiled components on disk, and the last good version of each plugin.
 //! - `component`: what a file must be: names, roles, imports, manifest, scripts and their runners. Knows no capability.
 //! - `series`: metrics over the plugins that live.
-//! - `observed`: what a run of a scenario adds to a host: an observer of calls, and the clock of guests.
+//! - `observed`: what plugins do, for who watches them: calls, deliveries and effects.
 //! - `capture`: the recording of one call, for `informant plugin capture`.
-//! - `output`, `effects`: a guest's output; what a plugin did, and in dry run would have done.
+//! - `output`, `effects`: a guest's output; what a plugin in dry run would have done.
 //! - `capability`: the interfaces `store`, `kube`, `kv`, `metrics`, `log` and wasi:http, each in one module.
 //!   Deferred writes: `capability/kube/writes.rs`.
 //! - `status`, `metrics`: a plugin's status, and the metrics of its calls.
@@ -108,13 +108,13 @@ pub use component::precompile::{Architecture, PrecompileError, precompile_runner
 pub use component::roles::{Role, Roles};
 pub use component::runner::{Compiling, RunnerSource, RunnerSources, RunnerStatus};
 pub use component::script::script_component;
-pub use effects::{Effect, EffectKind, EffectList, ObservedCall, PluginObserver};
+pub use effects::EffectList;
 pub use engine::compile::{ChildCompiler, CompileLimits, Compiler, compile_worker};
 pub use engine::trap::{TrapKind, TrapReport};
 pub use error::{HostError, LoadError, LoadProblem, ManifestError, RunnerProblem};
 pub use host::{HostOptions, Inspection, PluginHost};
 pub use metrics::PluginMetrics;
-pub use observed::{CallObserver, CallResult, ObservedSubject, ScenarioCall, ScenarioHooks};
+pub use observed::{CallResult, Effect, EffectKind, ObservedCall, ObservedDelivery, ObservedSubject, PluginObserver};
 pub use output::GUEST_TARGET;
 pub use plugin::{Plugin, PreparedChange, Stopped, Swapped};
 pub use preflight::Preflight;

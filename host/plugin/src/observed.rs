@@ -1,31 +1,43 @@
-//! What a run of a scenario adds to a host: it observes the calls of handlers, and its guests see the clock of the run.
+//! What plugins do, for who watches them: `informant dev` and `informant plugin test`. A capture has the same record of
+//! its call.
 //!
 //! ```text
-//! instance ──after each call──▶ CallObserver        Environment::now ──▶ the clocks of guests
+//! instance ──after each call────────▶ called ────┐
+//! worker ────after each delivery────▶ delivered ─┼─▶ PluginObserver
+//! effects ───with each effect───────▶ had_effect ┘
 //! ```
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use informant_cache::{Environment, Moment};
-use informant_object::SourceId;
-use wasmtime_wasi::{HostMonotonicClock, HostWallClock};
+use informant_cache::listener::DeliveryOutcome;
+use informant_cache::{Moment, SourceInfo};
+use informant_object::{KeyRef, SourceId};
 
 use crate::bindings::informant::plugin::types::{Call, Failure, ObjectRef, Reason};
 use crate::engine::trap::TrapReport;
 
-/// Not 0: Go's runtime takes that for a broken clock.
-const MONOTONIC_FIRST_NANOS: u64 = 1_000_000_000;
+/// Receives what plugins do. Called on the threads of the guests, so it must not wait.
+///
+/// Calls and deliveries are two things, which end at two moments. A call ends with what the guest returned; `save`,
+/// `restore` and a replayed call belong to no delivery. A delivery ends after its call, with the outcome that the host
+/// makes of it, such as `not-ready` of a retryable error. It may have had no call, as when the body of its object could
+/// not be read, and has no outcome if its call was aborted.
+pub trait PluginObserver: fmt::Debug + Send + Sync {
+    /// A call of a handler, of `save` or of `restore` has ended.
+    fn called(&self, _plugin: &str, _call: ObservedCall) {}
 
-/// Sees the calls of handlers, and `save` and `restore`. Must not wait.
-pub trait CallObserver: Send + Sync + 'static {
-    /// A call has ended.
-    fn called(&self, call: ScenarioCall);
+    /// A delivery of an event has an outcome, other than that no call was needed. What it commits follows.
+    fn delivered(&self, _delivery: &ObservedDelivery<'_>) {}
+
+    /// A plugin had an effect, or would have had it without dry run (`is_withheld`).
+    fn had_effect(&self, _plugin: &str, _effect: &Effect, _is_withheld: bool) {}
 }
 
-/// One call that has ended.
+/// A call into a guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ScenarioCall {
+pub struct ObservedCall {
     /// The function of the contract: `on-add`.
     pub function: &'static str,
     /// What the call was about; none for `save` and `restore`.
@@ -58,37 +70,94 @@ pub enum CallResult {
     Trap(String),
 }
 
-/// What a run of a scenario adds to a host.
-pub struct ScenarioHooks {
-    pub observer: Arc<dyn CallObserver>,
-    /// The time of guests when the host is created, since 1970.
-    pub unix_time: Duration,
+/// A delivery of an event.
+#[derive(Debug)]
+pub struct ObservedDelivery<'a> {
+    pub plugin: &'a str,
+    /// Whose object it was about. None: it was removed meanwhile.
+    pub source: Option<SourceInfo>,
+    /// None: the source is synced.
+    pub key: Option<KeyRef<'a>>,
+    /// `add`, `update`, `delete`, `sync`.
+    pub event: &'static str,
+    /// 0 for the first call for an event; each retry adds 1.
+    pub attempt: u32,
+    pub took: Duration,
+    pub outcome: &'a DeliveryOutcome,
 }
 
-/// The hooks, with the clock that they belong to.
-pub(crate) struct Hooks {
-    pub(crate) observer: Arc<dyn CallObserver>,
-    pub(crate) clock: GuestClock,
+/// What kind of effect it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EffectKind {
+    Kube,
+    Kv,
+    Http,
 }
 
-/// Shows an environment's time to guests.
-#[derive(Clone)]
-pub(crate) struct GuestClock {
-    env: Arc<dyn Environment>,
-    began: Moment,
-    unix_time: Duration,
+impl EffectKind {
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            EffectKind::Kube => "kube",
+            EffectKind::Kv => "kv",
+            EffectKind::Http => "http",
+        }
+    }
 }
 
-impl Hooks {
-    pub(crate) fn new(hooks: ScenarioHooks, env: &Arc<dyn Environment>) -> Hooks {
-        let clock = GuestClock {
-            began: env.now(),
-            env: Arc::clone(env),
-            unix_time: hooks.unix_time,
-        };
-        Hooks {
-            observer: hooks.observer,
-            clock,
+/// Something that a plugin did, or would have done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Effect {
+    pub at: Moment,
+    pub kind: EffectKind,
+    /// The verb: `patch`, `set`, `POST`.
+    pub action: String,
+    /// The cluster of an object; empty for the only one, and for everything else.
+    pub cluster: String,
+    /// The object, the key or the URL.
+    pub target: String,
+    /// The document that was sent, the size of a value, the status of a response; empty if there is none.
+    pub detail: String,
+    /// Why it failed or would have failed; none if it succeeded or would have, as far as that is known.
+    pub error: Option<String>,
+}
+
+impl Effect {
+    pub(crate) fn new(kind: EffectKind, action: impl Into<String>, target: impl Into<String>) -> Effect {
+        Effect {
+            at: Moment::ZERO,
+            kind,
+            action: action.into(),
+            cluster: String::new(),
+            target: target.into(),
+            detail: String::new(),
+            error: None,
+        }
+    }
+}
+
+/// The observer of one plugin, if there is one.
+#[derive(Clone, Default)]
+pub(crate) struct Observed(Option<(Arc<str>, Arc<dyn PluginObserver>)>);
+
+impl Observed {
+    pub(crate) fn new(plugin: &Arc<str>, observer: Option<&Arc<dyn PluginObserver>>) -> Observed {
+        Observed(observer.map(|observer| (Arc::clone(plugin), Arc::clone(observer))))
+    }
+
+    pub(crate) fn is_there(&self) -> bool {
+        self.0.is_some()
+    }
+
+    pub(crate) fn called(&self, call: ObservedCall) {
+        if let Some((plugin, observer)) = &self.0 {
+            observer.called(plugin, call);
+        }
+    }
+
+    pub(crate) fn had_effect(&self, effect: &Effect, is_withheld: bool) {
+        if let Some((plugin, observer)) = &self.0 {
+            observer.had_effect(plugin, effect, is_withheld);
         }
     }
 }
@@ -182,32 +251,5 @@ const fn name_of(reason: Reason) -> &'static str {
         Reason::Related => "related",
         Reason::Takeover => "takeover",
         Reason::Other => "other",
-    }
-}
-
-impl GuestClock {
-    fn elapsed(&self) -> Duration {
-        self.env.now() - self.began
-    }
-}
-
-impl HostWallClock for GuestClock {
-    fn resolution(&self) -> Duration {
-        Duration::from_nanos(1)
-    }
-
-    fn now(&self) -> Duration {
-        self.unix_time + self.elapsed()
-    }
-}
-
-impl HostMonotonicClock for GuestClock {
-    fn resolution(&self) -> u64 {
-        1
-    }
-
-    fn now(&self) -> u64 {
-        let nanos = u64::try_from(self.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        MONOTONIC_FIRST_NANOS.saturating_add(nanos)
     }
 }

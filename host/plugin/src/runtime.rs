@@ -18,7 +18,7 @@ use crate::capability::{Capabilities, PluginCapabilities, Services};
 use crate::component::runner::{Compiling, ScriptRunners};
 use crate::component::script::Script;
 use crate::component::{Offer, PluginComponent};
-use crate::effects::{Effects, Observed};
+use crate::effects::Effects;
 use crate::engine::scheduler::CpuScheduler;
 use crate::engine::ticker::Ticker;
 use crate::engine::watchdog::CallWatchdog;
@@ -26,9 +26,9 @@ use crate::error::{LoadProblem, RunnerProblem};
 use crate::instance::config::PluginConfig;
 use crate::instance::guest::{GuestState, InstanceResources};
 use crate::instance::version::LoadedVersion;
-use crate::instance::wasi::WasiMode;
+use crate::instance::wasi::{ScenarioClock, WasiMode};
 use crate::metrics::PluginMetrics;
-use crate::observed::Hooks;
+use crate::observed::Observed;
 
 /// What all plugins of a host share.
 pub(crate) struct Runtime {
@@ -45,7 +45,7 @@ pub(crate) struct Runtime {
     pub(crate) last_good: LastGood,
     pub(crate) scheduler: Arc<CpuScheduler>,
     /// Of a run of a scenario.
-    pub(crate) hooks: Option<Arc<Hooks>>,
+    pub(crate) scenario_clock: Option<ScenarioClock>,
 }
 
 impl Runtime {
@@ -222,13 +222,14 @@ impl Runtime {
         InstanceResources {
             limits: config.spec.limits,
             wasi_mode: WasiMode::Real,
+            observed: Observed::new(capabilities.log.plugin(), self.services.observer.as_ref()),
             capabilities,
             grants: config.grants.clone(),
             manifest: Arc::default(),
             clock: Arc::clone(self.ticker.clock()),
             scheduler: Arc::clone(&self.scheduler),
             overruns: Arc::default(),
-            hooks: self.hooks.clone(),
+            scenario_clock: self.scenario_clock.clone(),
         }
     }
 

@@ -95,7 +95,7 @@ impl PluginHost {
             services,
             metrics,
             blocking_pool: None,
-            hooks: None,
+            scenario_clock: None,
         })
     }
 }

@@ -11,13 +11,14 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use informant_cache::{Catalog, Environment};
 use informant_config::Config;
 use informant_informer::TokioEnvironment;
 use informant_plugin_host::{
-    Compiler, HostOptions, HttpClient, KeyValue, KubeApi, PluginHost, ScenarioHooks, Services,
+    Compiler, HostOptions, HttpClient, KeyValue, KubeApi, PluginHost, PluginObserver, Services,
 };
 use kube::Client;
 use tokio::runtime::Handle;
@@ -50,7 +51,9 @@ pub(crate) struct InProcessParts {
     /// None: plugins are denied to use keys.
     pub(crate) key_value: Option<Arc<dyn KeyValue>>,
     pub(crate) http: Arc<dyn HttpClient>,
-    pub(crate) hooks: ScenarioHooks,
+    pub(crate) observer: Arc<dyn PluginObserver>,
+    /// The time of guests at the start, since 1970.
+    pub(crate) unix_time: Duration,
     pub(crate) compiler: Compiler,
     pub(crate) cache_dir: PathBuf,
     /// Of random numbers.
@@ -87,12 +90,13 @@ impl InProcess {
                 kube: Some((parts.watch_kube)(clusters)),
                 key_value: parts.key_value,
                 http: Some(parts.http),
-                observer: None,
+                observer: Some(parts.observer),
             },
             metrics: metrics.plugins.clone(),
             script_runners: script_runners::sources(&parts.config.script_runners)?,
         };
-        let host = PluginHost::for_scenario(options, parts.hooks).context("cannot create the WebAssembly engine")?;
+        let host =
+            PluginHost::for_scenario(options, parts.unix_time).context("cannot create the WebAssembly engine")?;
         let files = FileWatch::start(&environment, stop.clone());
         let channel = config_channel(&environment);
         let state_file = parts.config.path.with_file_name("state.redb");

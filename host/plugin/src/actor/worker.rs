@@ -22,9 +22,9 @@ use crate::actor::outcomes::{Answers, EndedEvent};
 use crate::actor::restart::LossSubject;
 use crate::actor::slot::InstanceSlot;
 use crate::actor::source_rules::SourceRules;
-use crate::effects::ObservedCall;
 use crate::instance::Instance;
 use crate::instance::config::PluginConfig;
+use crate::observed::ObservedDelivery;
 use crate::status::StuckOn;
 
 /// Events taken from the listener at once, under one lock.
@@ -240,10 +240,10 @@ impl EventWorker {
     }
 }
 
-/// Tells an observer of a call that has ended, if there is one.
+/// Tells an observer of a delivery that has ended, if there is one.
 fn observe(context: &PluginContext, delivery: &Delivery, took: Duration, outcome: &DeliveryOutcome) {
     if let Some(observer) = &context.runtime.services.observer {
-        observer.called(&ObservedCall {
+        observer.delivered(&ObservedDelivery {
             plugin: context.counters.plugin(),
             source: context.runtime.services.catalog.info(delivery.source),
             key: delivery.key(),

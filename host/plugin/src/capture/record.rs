@@ -7,7 +7,7 @@ use http::HeaderMap;
 use informant_cache::Moment;
 use informant_object::{Object, SourceId};
 
-use crate::observed::ScenarioCall;
+use crate::observed::ObservedCall;
 
 /// A captured call.
 #[derive(Clone, Debug)]
@@ -15,7 +15,7 @@ pub struct Captured {
     pub began: Moment,
     /// What the guest first read from its clock, since 1970.
     pub clock: Option<Duration>,
-    pub call: ScenarioCall,
+    pub call: ObservedCall,
     /// The state that the call was about, as the cache has it; of a delete, the last one, if that is known.
     pub object: Option<Object>,
     /// The state before an update, if that is known.

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 use super::record::{Captured, HttpAnswer, HttpRecord, Record};
 use super::{CAPTURE_BYTES_MAX, CaptureError};
-use crate::observed::ScenarioCall;
+use crate::observed::ObservedCall;
 use crate::sync::lock;
 
 /// Bytes that a record takes besides its content.
@@ -36,7 +36,7 @@ struct Recording {
     began: Moment,
     /// What the guest first read from its clock.
     clock: Option<Duration>,
-    call: Option<ScenarioCall>,
+    call: Option<ObservedCall>,
     /// The state that the event is about, that before, and whether a delete was not observed.
     event: (Option<Object>, Option<Object>, bool),
     records: Vec<Record>,
@@ -133,7 +133,7 @@ impl Recorder {
     }
 
     /// The guest has answered.
-    pub(crate) fn called(&self, call: ScenarioCall) {
+    pub(crate) fn called(&self, call: ObservedCall) {
         lock(&self.0).call = Some(call);
     }
 

@@ -1,10 +1,10 @@
 use informant_object::Shape;
 
 use super::*;
-use crate::observed::{CallResult, ScenarioCall};
+use crate::observed::{CallResult, ObservedCall};
 
-fn call(function: &'static str) -> ScenarioCall {
-    ScenarioCall {
+fn call(function: &'static str) -> ObservedCall {
+    ObservedCall {
         function,
         about: None,
         result: CallResult::Ok { requeue_after: None },

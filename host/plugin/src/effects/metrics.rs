@@ -3,7 +3,7 @@
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 
-use super::EffectKind;
+use crate::observed::EffectKind;
 use crate::series::{FamilyOf, Labeled, Lazy, SeriesSet};
 
 pub(crate) struct EffectSeries {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::observed::{EffectKind, PluginObserver};
 
 fn effects() -> Effects {
     withheld(true)
@@ -60,8 +61,6 @@ fn a_new_dry_run_starts_with_an_empty_list() {
 struct Seen(Mutex<Vec<(String, bool)>>);
 
 impl PluginObserver for Seen {
-    fn called(&self, _call: &ObservedCall<'_>) {}
-
     fn had_effect(&self, plugin: &str, effect: &Effect, is_withheld: bool) {
         let seen = format!("{plugin} {} {}", effect.action, effect.target);
         lock(&self.0).push((seen, is_withheld));

@@ -21,8 +21,8 @@ use crate::engine::limiter::Limiter;
 use crate::engine::scheduler::{CpuScheduler, OverrunHistory};
 use crate::engine::ticker::TickClock;
 use crate::engine::watchdog::CallWatchdog;
-use crate::instance::wasi::{self, WasiMode};
-use crate::observed::Hooks;
+use crate::instance::wasi::{self, ScenarioClock, WasiMode};
+use crate::observed::Observed;
 use crate::output::Output;
 
 /// Handles (streams, pollables, requests) that one instance may hold in the host: 1,000. One more is a trap.
@@ -38,8 +38,8 @@ pub(crate) struct GuestState {
     pub(crate) capabilities: CallCapabilities,
     /// Records a call that is captured.
     pub(crate) tape: Tape,
-    /// Sees the calls, in a run of a scenario.
-    pub(crate) hooks: Option<Arc<Hooks>>,
+    /// Sees the calls.
+    pub(crate) observed: Observed,
 }
 
 /// The resources and grants of an instance.
@@ -53,8 +53,9 @@ pub(crate) struct InstanceResources {
     pub(crate) clock: Arc<TickClock>,
     pub(crate) scheduler: Arc<CpuScheduler>,
     pub(crate) overruns: Arc<OverrunHistory>,
+    pub(crate) observed: Observed,
     /// Of a run of a scenario.
-    pub(crate) hooks: Option<Arc<Hooks>>,
+    pub(crate) scenario_clock: Option<ScenarioClock>,
 }
 
 impl GuestState {
@@ -77,7 +78,13 @@ impl GuestState {
             tape: &tape,
         };
         let state = GuestState {
-            wasi: wasi::context(resources.wasi_mode, &output, script, resources.hooks.as_deref(), &tape),
+            wasi: wasi::context(
+                resources.wasi_mode,
+                &output,
+                script,
+                resources.scenario_clock.as_ref(),
+                &tape,
+            ),
             handles,
             limiter: Limiter::new(
                 Arc::clone(resources.capabilities.log.plugin()),
@@ -89,11 +96,11 @@ impl GuestState {
                 resources.scheduler,
                 resources.overruns,
             )
-            .undivided(resources.hooks.is_some()),
+            .undivided(resources.scenario_clock.is_some()),
             capabilities: resources.capabilities.of_instance(&resources.grants, &parts),
             output,
             tape,
-            hooks: resources.hooks,
+            observed: resources.observed,
         };
         let mut store = Store::new(engine, state);
         store.limiter(|state| &mut state.limiter);

@@ -5,8 +5,10 @@
 //! plugin's log. Only the script runner gets a script on stdin and its name as an argument. An instance that must be
 //! deterministic has frozen clocks and fixed random numbers.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use informant_cache::{Environment, Moment};
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use wasmtime_wasi::p2::pipe::MemoryInputPipe;
@@ -14,7 +16,6 @@ use wasmtime_wasi::{HostMonotonicClock, HostWallClock, WasiCtx, WasiCtxBuilder};
 
 use crate::capture::Tape;
 use crate::component::script::{self, Script};
-use crate::observed::Hooks;
 use crate::output::{Output, Stream};
 
 /// Random bytes that a guest may request at once: 1 MiB.
@@ -32,12 +33,12 @@ pub(crate) enum WasiMode {
     Deterministic,
 }
 
-/// WASI for one instance. `hooks`: of the scenario that it runs in, whose clock it sees. `tape`: that of the instance.
+/// WASI for one instance. `scenario_clock`: of the scenario that it runs in. `tape`: that of the instance.
 pub(crate) fn context(
     wasi_mode: WasiMode,
     output: &Output,
     script: Option<&Script>,
-    hooks: Option<&Hooks>,
+    scenario_clock: Option<&ScenarioClock>,
     tape: &Tape,
 ) -> WasiCtx {
     let mut wasi = WasiCtxBuilder::new();
@@ -51,17 +52,16 @@ pub(crate) fn context(
         wasi.args(&[script::PROGRAM, &script.name])
             .stdin(MemoryInputPipe::new(script.text.clone()));
     }
-    if wasi_mode == WasiMode::Deterministic || hooks.is_some() {
+    if wasi_mode == WasiMode::Deterministic || scenario_clock.is_some() {
         wasi.secure_random(StdRng::seed_from_u64(SEED))
             .insecure_random(StdRng::seed_from_u64(SEED))
             .insecure_random_seed(u128::from(SEED));
     }
-    match (wasi_mode, hooks) {
+    match (wasi_mode, scenario_clock) {
         (WasiMode::Deterministic, _) => {
             wasi.wall_clock(FrozenClock).monotonic_clock(FrozenClock);
         }
-        (WasiMode::Real, Some(hooks)) => {
-            let clock = &hooks.clock;
+        (WasiMode::Real, Some(clock)) => {
             wasi.wall_clock(clock.clone()).monotonic_clock(clock.clone());
         }
         (WasiMode::Real, None) => {
@@ -88,11 +88,55 @@ impl HostWallClock for TapedClock {
     }
 }
 
+/// Shows an environment's time to the guests of a scenario.
+#[derive(Clone)]
+pub(crate) struct ScenarioClock {
+    env: Arc<dyn Environment>,
+    began: Moment,
+    unix_time: Duration,
+}
+
+impl ScenarioClock {
+    /// It is `unix_time` now, since 1970.
+    pub(crate) fn new(env: &Arc<dyn Environment>, unix_time: Duration) -> ScenarioClock {
+        ScenarioClock {
+            env: Arc::clone(env),
+            began: env.now(),
+            unix_time,
+        }
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.env.now() - self.began
+    }
+}
+
+impl HostWallClock for ScenarioClock {
+    fn resolution(&self) -> Duration {
+        Duration::from_nanos(1)
+    }
+
+    fn now(&self) -> Duration {
+        self.unix_time + self.elapsed()
+    }
+}
+
+impl HostMonotonicClock for ScenarioClock {
+    fn resolution(&self) -> u64 {
+        1
+    }
+
+    fn now(&self) -> u64 {
+        let nanos = u64::try_from(self.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        MONOTONIC_FIRST_NANOS.saturating_add(nanos)
+    }
+}
+
 /// A clock that stands still: at 1970 for the wall clock, a second after the start for the monotonic one.
 struct FrozenClock;
 
 /// Not 0: Go's runtime takes that for a broken clock and aborts ("nanotime returning zero").
-const FROZEN_NANOS: u64 = 1_000_000_000;
+const MONOTONIC_FIRST_NANOS: u64 = 1_000_000_000;
 
 impl HostWallClock for FrozenClock {
     fn resolution(&self) -> Duration {
@@ -110,7 +154,7 @@ impl HostMonotonicClock for FrozenClock {
     }
 
     fn now(&self) -> u64 {
-        FROZEN_NANOS
+        MONOTONIC_FIRST_NANOS
     }
 }
 

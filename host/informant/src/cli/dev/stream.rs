@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use informant_cache::listener::DeliveryOutcome;
-use informant_plugin_host::{Effect, ObservedCall, PluginObserver};
+use informant_plugin_host::{Effect, ObservedDelivery, PluginObserver};
 
 use crate::cli::in_cluster;
 use crate::logging::DEV_TARGET;
@@ -15,9 +15,9 @@ use crate::logging::DEV_TARGET;
 pub(super) struct EffectStream;
 
 impl PluginObserver for EffectStream {
-    fn called(&self, call: &ObservedCall<'_>) {
-        let (about, error) = (about_call(call), failure(call.outcome));
-        tracing::info!(target: DEV_TARGET, plugin = call.plugin, about, error, "call");
+    fn delivered(&self, delivery: &ObservedDelivery<'_>) {
+        let (about, error) = (about_call(delivery), failure(delivery.outcome));
+        tracing::info!(target: DEV_TARGET, plugin = delivery.plugin, about, error, "call");
     }
 
     fn had_effect(&self, plugin: &str, effect: &Effect, is_withheld: bool) {
@@ -27,7 +27,7 @@ impl PluginObserver for EffectStream {
 }
 
 /// `add v1/pods default/web-0 in 0.4 ms: ok`
-fn about_call(call: &ObservedCall<'_>) -> String {
+fn about_call(call: &ObservedDelivery<'_>) -> String {
     let mut text = String::from(call.event);
     if let Some(source) = &call.source {
         text.extend([" ", &source.resource]);
@@ -126,7 +126,7 @@ mod tests {
             name: "a",
         };
         let call = |attempt, cluster: &str, outcome: &DeliveryOutcome| {
-            let about = about_call(&ObservedCall {
+            let about = about_call(&ObservedDelivery {
                 plugin: "greeter",
                 source: Some(source(cluster)),
                 key: Some(key),

@@ -3,7 +3,7 @@
 use std::fmt::{Debug, Write as _};
 use std::sync::{Arc, Mutex};
 
-use informant_plugin_host::{CallObserver, KubeApi, KubeCall, KubeError, KubeFuture, KubeRequest, ScenarioCall};
+use informant_plugin_host::{KubeApi, KubeCall, KubeError, KubeFuture, KubeRequest, ObservedCall, PluginObserver};
 use serde_json::{Value, json};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -19,12 +19,12 @@ const PLUGIN_TARGET: &str = "informant::guest";
 const NOTES_MAX: usize = 20;
 
 /// What has happened since it was last taken. Clones share it.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Recorder(Arc<Mutex<Recorded>>);
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct Recorded {
-    pub(super) calls: Vec<ScenarioCall>,
+    pub(super) calls: Vec<ObservedCall>,
     pub(super) log: Vec<Value>,
     pub(super) writes: Vec<Value>,
     pub(super) http: Vec<Value>,
@@ -64,8 +64,8 @@ impl Recorder {
     }
 }
 
-impl CallObserver for Recorder {
-    fn called(&self, call: ScenarioCall) {
+impl PluginObserver for Recorder {
+    fn called(&self, _plugin: &str, call: ObservedCall) {
         lock(&self.0).calls.push(call);
     }
 }

@@ -18,7 +18,7 @@ use informant_apiserver::{ApiServer, Kind, Options};
 use informant_cache::listener::RequeueResult;
 use informant_cache::{Moment, Source};
 use informant_object::Key;
-use informant_plugin_host::{HttpClient, KeyValue, Plugin, ScenarioHooks};
+use informant_plugin_host::{HttpClient, KeyValue, Plugin};
 use informant_spec::Content;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -88,10 +88,8 @@ impl World {
             }),
             key_value: prepared.has_keys.then(|| Arc::new(keys.clone()) as Arc<dyn KeyValue>),
             http: Arc::new(answers.clone()) as Arc<dyn HttpClient>,
-            hooks: ScenarioHooks {
-                observer: Arc::new(recorder.clone()),
-                unix_time: Duration::try_from(began.duration_since(Timestamp::UNIX_EPOCH))?,
-            },
+            observer: Arc::new(recorder.clone()),
+            unix_time: Duration::try_from(began.duration_since(Timestamp::UNIX_EPOCH))?,
             compiler: compiler()?,
             cache_dir: directories::cache(),
             seed: 0,

@@ -14,8 +14,9 @@ use super::writes::{Target, WriteInFlight};
 use super::{KUBE_ANSWER_BYTES_MAX, KUBE_DOCUMENT_BYTES_MAX};
 use crate::capability::parts::Current;
 use crate::capture::{KubeFailure, KubeRequest, Record, Recorder};
-use crate::effects::{Effect, EffectKind, beginning};
+use crate::effects::beginning;
 use crate::engine::wait::{self, TooLate};
+use crate::observed::{Effect, EffectKind};
 
 /// What a call passes on its way.
 #[derive(Clone, Copy)]

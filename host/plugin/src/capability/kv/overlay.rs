@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::key_value::{KvChange, KvHandled, KvSpace, KvUsage};
-use crate::effects::{Effect, EffectKind, Effects};
+use crate::effects::Effects;
+use crate::observed::{Effect, EffectKind};
 use crate::sync::lock;
 
 /// Changes over the keys that are stored. The quota bounds the new values, and what is stored bounds the deleted keys.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use informant_cache::SourceInfo;
 use informant_object::SourceId;
-use informant_plugin_host::ScenarioCall;
+use informant_plugin_host::ObservedCall;
 use serde_json::{Value, json};
 
 use super::World;
@@ -58,7 +58,7 @@ impl World {
         self.daemon.registry().catalog().info(source)
     }
 
-    fn call(&self, call: &ScenarioCall) -> Value {
+    fn call(&self, call: &ObservedCall) -> Value {
         let source = call.about.as_ref().map(|about| about.source);
         let info = source.and_then(|source| self.info(source));
         let resource = info.map(|info| info.resource).unwrap_or_default();
