@@ -25,6 +25,17 @@ use crate::logging::cluster_field;
 /// server before Kubernetes 1.27 sends a small one for each version of each group, some thirty.
 pub(super) const DISCOVERY_INTERVAL: Duration = Duration::from_secs(10);
 
+/// `log_unless!(quiet, warn, …)`: an event at this level, or at level debug if `quiet`.
+macro_rules! log_unless {
+    ($quiet:expr, $level:ident, $($event:tt)+) => {
+        if $quiet {
+            tracing::debug!($($event)+)
+        } else {
+            tracing::$level!($($event)+)
+        }
+    };
+}
+
 /// The first discovery.
 pub(super) async fn first(
     status: &StatusHandle,
@@ -86,14 +97,7 @@ impl ResourceFollower<'_> {
                     // The cluster logs once that nothing answers.
                     let is_quiet = last_error.as_ref() == Some(&error)
                         || (is_unreachable && self.informer.is_api_server_away().await);
-                    match is_quiet {
-                        true => {
-                            tracing::debug!(informer, cluster, pattern = %self.pattern, %error, "discovery failed; keeping the previously known resources");
-                        }
-                        false => {
-                            tracing::warn!(informer, cluster, pattern = %self.pattern, %error, "discovery failed; keeping the previously known resources");
-                        }
-                    }
+                    log_unless!(is_quiet, warn, informer, cluster, pattern = %self.pattern, %error, "discovery failed; keeping the previously known resources");
                     last_error = Some(error);
                 }
             }
