@@ -196,6 +196,8 @@ fn checksums(lock: &str) -> Result<BTreeMap<Id, String>> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::{Bill, checksums};
     use crate::python::runner;
     use crate::release::release;
@@ -206,82 +208,92 @@ mod tests {
     const LOCK: &str = "[[package]]\nname = \"a\"\nversion = \"1.2.3\"\nchecksum = \"abc\"\n[[package]]\nname = \"informant\"\n\
                         version = \"0.1.0\"\n";
 
-    #[test]
-    fn bill_lists_each_package_once_with_what_it_uses() {
+    fn document() -> Value {
         let mut bill = Bill::default();
         let root = bill.add(TREE).unwrap();
-        let document = bill
-            .document(&root, &checksums(LOCK).unwrap(), &runner(), &release())
-            .unwrap();
+        bill.document(&root, &checksums(LOCK).unwrap(), &runner(), &release())
+            .unwrap()
+    }
+
+    #[test]
+    fn bill_lists_each_package_once() {
+        insta::assert_snapshot!(format!("{:#}", document()["components"]), @r#"
+        [
+          {
+            "bom-ref": "pkg:cargo/a@1.2.3",
+            "hashes": [
+              {
+                "alg": "SHA-256",
+                "content": "abc"
+              }
+            ],
+            "licenses": [
+              {
+                "expression": "MIT OR Apache-2.0"
+              }
+            ],
+            "name": "a",
+            "purl": "pkg:cargo/a@1.2.3",
+            "type": "library",
+            "version": "1.2.3"
+          },
+          {
+            "bom-ref": "pkg:cargo/b@2.0.0+x",
+            "licenses": [
+              {
+                "expression": "ISC"
+              }
+            ],
+            "name": "b",
+            "purl": "pkg:cargo/b@2.0.0+x",
+            "type": "library",
+            "version": "2.0.0+x"
+          },
+          {
+            "bom-ref": "pkg:cargo/c@3.0.0",
+            "name": "c",
+            "purl": "pkg:cargo/c@3.0.0",
+            "type": "library",
+            "version": "3.0.0"
+          },
+          {
+            "bom-ref": "informant-runner-python.wasm",
+            "components": [
+              {
+                "bom-ref": "pkg:pypi/pyyaml@6.0.3",
+                "licenses": [
+                  {
+                    "expression": "MIT"
+                  }
+                ],
+                "name": "pyyaml",
+                "purl": "pkg:pypi/pyyaml@6.0.3",
+                "type": "library",
+                "version": "6.0.3"
+              }
+            ],
+            "hashes": [
+              {
+                "alg": "SHA-256",
+                "content": "24eaf3439a60c96764c4f2c92a0a81b52bd4fe5d5b91f090184a0f6486b1bf29"
+              }
+            ],
+            "name": "informant-runner-python.wasm",
+            "type": "file",
+            "version": "0.1.0"
+          }
+        ]
+        "#);
+    }
+
+    #[test]
+    fn bill_has_the_program_and_what_each_package_uses() {
+        let mut document = document();
+        document.as_object_mut().unwrap().remove("components");
         insta::assert_snapshot!(format!("{document:#}"), @r#"
         {
           "$schema": "http://cyclonedx.org/schema/bom-1.5.schema.json",
           "bomFormat": "CycloneDX",
-          "components": [
-            {
-              "bom-ref": "pkg:cargo/a@1.2.3",
-              "hashes": [
-                {
-                  "alg": "SHA-256",
-                  "content": "abc"
-                }
-              ],
-              "licenses": [
-                {
-                  "expression": "MIT OR Apache-2.0"
-                }
-              ],
-              "name": "a",
-              "purl": "pkg:cargo/a@1.2.3",
-              "type": "library",
-              "version": "1.2.3"
-            },
-            {
-              "bom-ref": "pkg:cargo/b@2.0.0+x",
-              "licenses": [
-                {
-                  "expression": "ISC"
-                }
-              ],
-              "name": "b",
-              "purl": "pkg:cargo/b@2.0.0+x",
-              "type": "library",
-              "version": "2.0.0+x"
-            },
-            {
-              "bom-ref": "pkg:cargo/c@3.0.0",
-              "name": "c",
-              "purl": "pkg:cargo/c@3.0.0",
-              "type": "library",
-              "version": "3.0.0"
-            },
-            {
-              "bom-ref": "informant-runner-python.wasm",
-              "components": [
-                {
-                  "bom-ref": "pkg:pypi/pyyaml@6.0.3",
-                  "licenses": [
-                    {
-                      "expression": "MIT"
-                    }
-                  ],
-                  "name": "pyyaml",
-                  "purl": "pkg:pypi/pyyaml@6.0.3",
-                  "type": "library",
-                  "version": "6.0.3"
-                }
-              ],
-              "hashes": [
-                {
-                  "alg": "SHA-256",
-                  "content": "24eaf3439a60c96764c4f2c92a0a81b52bd4fe5d5b91f090184a0f6486b1bf29"
-                }
-              ],
-              "name": "informant-runner-python.wasm",
-              "type": "file",
-              "version": "0.1.0"
-            }
-          ],
           "dependencies": [
             {
               "dependsOn": [
