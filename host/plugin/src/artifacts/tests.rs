@@ -169,6 +169,28 @@ async fn an_incompatible_artifact_with_a_valid_checksum_is_not_loaded() {
 }
 
 #[tokio::test]
+async fn what_was_verified_is_loaded_after_its_file_is_exchanged() {
+    let cache = TestCache::new();
+    cache.get().await;
+    let artifacts = cache.open();
+    let file = cache.files("cwasm").pop().unwrap();
+    let bytes = fs::read(&file).unwrap();
+    let before = verified(&file).ok().unwrap();
+    // Another file takes its place, as when a directory is copied over this one.
+    fs::remove_file(&file).unwrap();
+    fs::write(&file, "another one").unwrap();
+    assert!(artifacts.directory.load(&before).is_ok());
+    assert!(artifacts.directory.load(&Verified::Read(bytes)).is_ok());
+    assert!(matches!(artifacts.directory.intact(&file), Err(Unusable::Broken(_))));
+}
+
+#[test]
+fn artifacts_are_hashed_in_pieces() {
+    let bytes = vec![7; 2 * PIECE_BYTES + 1];
+    assert_eq!(digest_of(&bytes[..]).unwrap(), Digest::of(&bytes));
+}
+
+#[tokio::test]
 async fn a_missing_checksum_costs_a_compilation_and_nothing_else() {
     let cache = TestCache::new();
     cache.get().await;
