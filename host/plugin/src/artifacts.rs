@@ -35,7 +35,7 @@ use tokio::sync::OnceCell;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-use crate::engine::compile::{CompileGauges, CompileQueue, CompileRequest};
+use crate::engine::compile::{CompileGauges, CompileJob, CompileQueue, CompileRequest};
 use crate::error::HostError;
 use crate::error::LoadProblem;
 use crate::sync::lock;
@@ -53,8 +53,22 @@ pub(crate) struct Artifacts {
     compile_queue: CompileQueue,
     in_use: Mutex<BTreeMap<Digest, Weak<Artifact>>>,
     /// Artifacts that are being looked up or compiled.
-    awaited: Mutex<BTreeMap<Digest, Arc<OnceCell<Arc<Artifact>>>>>,
+    awaited: Mutex<BTreeMap<Digest, Arc<Awaited>>>,
     handle: Handle,
+}
+
+/// An artifact that is being looked up or compiled, for all files with the component.
+#[derive(Default)]
+struct Awaited {
+    artifact: OnceCell<Arc<Artifact>>,
+    /// The files that wait for it.
+    files: Mutex<Vec<PathBuf>>,
+}
+
+/// A file that waits for an artifact, until this is dropped.
+struct WaitingFile<'a> {
+    file: &'a Path,
+    awaited: &'a Awaited,
 }
 
 /// The metrics of artifacts. Cheap to clone.
@@ -209,17 +223,32 @@ impl Artifacts {
         }
         let awaited = {
             let mut awaited = lock(&self.awaited);
-            // Those that were cancelled have left theirs behind.
-            awaited.retain(|_, cell| Arc::strong_count(cell) > 1);
+            // Those that failed or were cancelled have left theirs behind.
+            awaited.retain(|_, awaited| Arc::strong_count(awaited) > 1);
             Arc::clone(awaited.entry(digest).or_default())
         };
-        let artifact = awaited.get_or_try_init(|| self.load(request)).await.cloned();
-        if let Entry::Occupied(entry) = lock(&self.awaited).entry(digest)
+        let artifact = {
+            let _waits = WaitingFile::new(request.file, digest, &awaited);
+            let loaded = awaited.artifact.get_or_try_init(|| self.load(request)).await;
+            loaded.cloned()
+        };
+        // After an error, the next file that waits has its turn.
+        if artifact.is_ok()
+            && let Entry::Occupied(entry) = lock(&self.awaited).entry(digest)
             && Arc::ptr_eq(entry.get(), &awaited)
         {
             entry.remove();
         }
         artifact
+    }
+
+    /// The compile that `file` waits for, be it of another file with the same component.
+    pub(crate) fn compiling(&self, file: &Path) -> Option<CompileJob> {
+        let awaited = lock(&self.awaited);
+        let mut of_file = awaited
+            .iter()
+            .filter(|(_, awaited)| lock(&awaited.files).iter().any(|waiting| waiting == file));
+        of_file.find_map(|(digest, _)| self.compile_queue.schedule().of(*digest))
     }
 
     async fn load(&self, request: CompileRequest<'_>) -> Result<Arc<Artifact>, LoadProblem> {
@@ -252,6 +281,33 @@ impl Artifacts {
         in_use.retain(|_, artifact| artifact.strong_count() > 0);
         in_use.insert(digest, Arc::downgrade(&artifact));
         Ok(artifact)
+    }
+}
+
+impl<'a> WaitingFile<'a> {
+    /// Logs it if it waits for another file.
+    fn new(file: &'a Path, digest: Digest, awaited: &'a Awaited) -> WaitingFile<'a> {
+        let mut files = lock(&awaited.files);
+        if let Some(first) = files.first().filter(|first| *first != file) {
+            tracing::info!(
+                file = %file.display(),
+                digest = %digest.short(),
+                same_as = %first.display(),
+                "component waits for another file with the same one"
+            );
+        }
+        files.push(file.to_owned());
+        drop(files);
+        WaitingFile { file, awaited }
+    }
+}
+
+impl Drop for WaitingFile<'_> {
+    fn drop(&mut self) {
+        let mut files = lock(&self.awaited.files);
+        if let Some(at) = files.iter().position(|file| file == self.file) {
+            files.remove(at);
+        }
     }
 }
 

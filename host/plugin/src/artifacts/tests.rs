@@ -1,11 +1,12 @@
 use std::fs;
 
+use informant_cache::Moment;
 use prometheus_client::registry::Registry;
 
 use super::*;
 use crate::engine::compile::Compiler;
 use crate::engine::engine;
-use crate::testing::TokioTime;
+use crate::testing::{LogLines, TokioTime};
 
 /// A component that is worth an artifact.
 fn component() -> Arc<[u8]> {
@@ -117,6 +118,44 @@ async fn artifacts_are_private_to_the_user() {
             file.display()
         );
     }
+}
+
+#[tokio::test]
+async fn files_with_the_same_component_show_the_compile_that_they_share() {
+    let cache = TestCache::new();
+    let artifacts = cache.open();
+    let schedule = artifacts.compile_queue().schedule();
+    schedule.set_memory_max(64 << 20);
+    let other = schedule.enter(Digest::of(b"other"), 40 << 20, Moment::ZERO);
+    let log = LogLines::default();
+    let _guard = tracing::subscriber::set_default(log.clone());
+    let get = |file: &'static str| {
+        artifacts.get(CompileRequest {
+            file: Path::new(file),
+            memory_bytes: 40 << 20,
+            ..request()
+        })
+    };
+    let waits = |file: &str| artifacts.compiling(Path::new(file)).map(|job| job.is_waiting);
+    let watch = async {
+        while waits("first.wasm").is_none() {
+            tokio::task::yield_now().await;
+        }
+        let shown = ["first.wasm", "second.wasm", "third.wasm"].map(waits);
+        drop(other);
+        shown
+    };
+    let (first, second, shown) = tokio::join!(get("first.wasm"), get("second.wasm"), watch);
+    assert_eq!(shown, [Some(true), Some(true), None]);
+    assert!(Arc::ptr_eq(&first.ok().unwrap(), &second.ok().unwrap()));
+    assert_eq!(["first.wasm", "second.wasm"].map(waits), [None, None]);
+    let lines = log
+        .take()
+        .join("\n")
+        .replace(&Digest::of(&component()).short(), "DIGEST");
+    let line =
+        "INFO component waits for another file with the same one file=second.wasm digest=DIGEST same_as=first.wasm";
+    assert!(lines.contains(line), "{lines}");
 }
 
 #[tokio::test]

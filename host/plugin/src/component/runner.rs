@@ -12,7 +12,6 @@
 mod file;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use informant_cache::{Environment, Moment};
@@ -73,8 +72,8 @@ pub(crate) struct ScriptRunner<T: 'static> {
 /// A runner that is being prepared.
 struct Preparation {
     since: Moment,
-    /// None: it is being read.
-    file: Option<PathBuf>,
+    /// Of its file. None: that is being read.
+    digest: Option<Digest>,
 }
 
 impl<T> ScriptRunners<T> {
@@ -137,7 +136,7 @@ impl<T> ScriptRunner<T> {
             let RunnerInfo { language, version, .. } = file.check(&self.key)?;
             let (digest, bytes) = (Digest::of(&file.bytes), file.bytes.len());
             tracing::info!(language, version, digest = %digest.short(), bytes, "loading script runner");
-            preparing.has_read(&file.path);
+            preparing.has_read(digest);
             let _precompiled = match (&self.source, pool) {
                 (RunnerSource::Released { .. }, Some(pool)) => {
                     let precompiled = artifacts.precompiled(&file.path, digest);
@@ -182,8 +181,8 @@ impl<T> ScriptRunner<T> {
     /// What a script waits for while the runner is being prepared.
     pub(crate) fn compiling(&self, schedule: &CompileSchedule) -> Option<Compiling> {
         let preparing = lock(&self.preparing);
-        let Preparation { since, file } = preparing.as_ref()?;
-        let job = file.as_ref().and_then(|file| schedule.of(file));
+        let Preparation { since, digest } = preparing.as_ref()?;
+        let job = digest.and_then(|digest| schedule.of(digest));
         Some(Compiling {
             what: format!("the {} runner", language(&self.key)),
             since: *since,
@@ -197,13 +196,13 @@ struct Preparing<'a>(&'a Mutex<Option<Preparation>>);
 
 impl<'a> Preparing<'a> {
     fn new(preparing: &'a Mutex<Option<Preparation>>, since: Moment) -> Preparing<'a> {
-        *lock(preparing) = Some(Preparation { since, file: None });
+        *lock(preparing) = Some(Preparation { since, digest: None });
         Preparing(preparing)
     }
 
-    fn has_read(&self, file: &Path) {
+    fn has_read(&self, digest: Digest) {
         if let Some(preparation) = &mut *lock(self.0) {
-            preparation.file = Some(file.to_owned());
+            preparation.digest = Some(digest);
         }
     }
 }
@@ -216,6 +215,8 @@ impl Drop for Preparing<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::{Path, PathBuf};
+
     use prometheus_client::registry::Registry;
 
     use super::file::RunnerFile;
@@ -244,10 +245,10 @@ mod tests {
             })
         };
         assert_eq!(runner.compiling(&schedule), compiling(None));
-        let python = Path::new("python.wasm");
+        let python = Digest::of(b"python");
         preparing.has_read(python);
         schedule.set_memory_max(64 << 20);
-        let _other = schedule.enter(Path::new("other.wasm"), 40 << 20, Moment::ZERO);
+        let _other = schedule.enter(Digest::of(b"other"), 40 << 20, Moment::ZERO);
         let turn = schedule.enter(python, 398 << 20, Moment::ZERO);
         assert_eq!(runner.compiling(&schedule), compiling(Some(398 << 20)));
         drop((turn, preparing));

@@ -12,10 +12,10 @@
 //! It knows no compiler: a turn is held while something is compiled, and given back by dropping it, whatever happens.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use informant_cache::Moment;
+use informant_spec::Digest;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 use tokio::sync::Notify;
@@ -55,7 +55,8 @@ pub(crate) fn expected_memory_bytes(component_bytes: usize, code_bytes: usize) -
 /// A component that is being compiled, or waits for that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CompileJob {
-    pub(crate) file: PathBuf,
+    /// Of the component.
+    pub(crate) digest: Digest,
     pub(crate) memory_bytes: u64,
     /// When it began to be compiled, or to wait.
     pub(crate) since: Moment,
@@ -162,12 +163,12 @@ impl CompileSchedule {
     }
 
     /// Adds a compile, which may begin at once, or waits.
-    pub(crate) fn enter(&self, file: &Path, memory_bytes: u64, now: Moment) -> CompileTurn<'_> {
+    pub(crate) fn enter(&self, digest: Digest, memory_bytes: u64, now: Moment) -> CompileTurn<'_> {
         let mut ledger = lock(&self.ledger);
         ledger.last += 1;
         let (number, begins) = (ledger.last, Arc::new(Notify::new()));
         let job = CompileJob {
-            file: file.to_owned(),
+            digest,
             memory_bytes,
             since: now,
             is_waiting: true,
@@ -186,12 +187,12 @@ impl CompileSchedule {
         }
     }
 
-    /// The compile of this file, if there is one.
-    pub(crate) fn of(&self, file: &Path) -> Option<CompileJob> {
+    /// The compile of this component, if there is one.
+    pub(crate) fn of(&self, digest: Digest) -> Option<CompileJob> {
         let ledger = lock(&self.ledger);
         let waiting = ledger.waiting.values().map(|waiting| &waiting.job);
         let mut jobs = ledger.running.values().chain(waiting);
-        jobs.find(|job| job.file == file).cloned()
+        jobs.find(|job| job.digest == digest).cloned()
     }
 }
 
