@@ -80,8 +80,24 @@ async fn a_compile_above_the_memory_runs_alone() {
     ");
     let schedule = CompileSchedule::new(8, CompileGauges::default());
     schedule.set_memory_max(512 * MIB);
-    let alone = [40, 96, 416, 417].map(|memory| schedule.is_alone(memory * MIB));
-    assert_eq!(alone, [false, false, false, true]);
+    let alone = [40, 96, 417, 479, 480, 513].map(|memory| schedule.is_alone(memory * MIB));
+    assert_eq!(alone, [false, false, false, false, true, true]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_leaves_memory_for_short_compiles_only_is_not_alone() {
+    let compiles = [("large", 0, 450, 4), ("other", 1, 97, 1), ("short", 1, 62, 1)];
+    insta::assert_snapshot!(run(512, 8, &compiles).await, @r"
+    large 0-4
+    short 1-2
+    other 4-5
+    ");
+    // The smallest one takes more than is left here.
+    let compiles = [("large", 0, 480, 4), ("short", 1, 33, 1)];
+    insta::assert_snapshot!(run(512, 8, &compiles).await, @r"
+    large 0-4
+    short 4-5
+    ");
 }
 
 #[tokio::test(start_paused = true)]
