@@ -78,7 +78,6 @@ pub(super) async fn capture(
     let (source, key) = target(&state, &plugin, &request)?;
     refuse_secret(&source, &key)?;
     let sections = Sections::read(&state.registry, &*known(&state.registry, &name)?).await?;
-    let digest = plugin.digest();
     let (resource, user) = (&source.info().resource, caller.name());
     let recording = record(&state, &plugin, source.id(), &key)?;
     // Logged before it has ended: the call is made, whether somebody waits for it or not.
@@ -88,7 +87,7 @@ pub(super) async fn capture(
     let began = began(&state, &captured);
     let built = Builder::new(state.registry.catalog(), &source, sections).build(&captured, began);
     Ok(Json(CapturedView {
-        digest: digest.to_string(),
+        digest: captured.digest.to_string(),
         contract: crate::CONTRACT.to_owned(),
         scenario: built.scenario,
         redacted: built.redacted,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use http::HeaderMap;
 use informant_cache::Moment;
 use informant_object::{Object, SourceId};
+use informant_spec::Digest;
 
 use crate::observed::ScenarioCall;
 
@@ -13,6 +14,8 @@ use crate::observed::ScenarioCall;
 #[derive(Clone, Debug)]
 pub struct Captured {
     pub began: Moment,
+    /// Of the component or script that was called.
+    pub digest: Digest,
     /// What the guest first read from its clock, since 1970.
     pub clock: Option<Duration>,
     pub call: ScenarioCall,
@@ -117,9 +120,15 @@ impl Record {
                 let reply = reply.as_ref().map_or_else(|failure| failure.message.len(), Vec::len);
                 request.document.as_ref().map_or(0, Vec::len) + reply
             }
-            // Its bodies are counted as they come.
-            Record::Http(http) => http.url.len(),
+            // Its bodies and its answer are counted as they come.
+            Record::Http(http) => http.url.len() + headers_bytes(&http.headers),
             Record::Log(line) => line.message.len() + line.fields.as_ref().map_or(0, String::len),
         }
     }
+}
+
+/// Bytes of all names and values.
+pub(super) fn headers_bytes(headers: &HeaderMap) -> usize {
+    let sizes = headers.iter().map(|(name, value)| name.as_str().len() + value.len());
+    sizes.sum()
 }
