@@ -7,6 +7,7 @@ use http::HeaderMap;
 use informant_cache::Moment;
 use informant_object::{Object, SourceId};
 use informant_spec::Digest;
+use serde_json::{Map, Value};
 
 use crate::observed::ScenarioCall;
 
@@ -62,6 +63,8 @@ pub struct KubeRequest {
     pub label_selector: String,
     pub field_selector: String,
     pub cursor: String,
+    /// Of a write: its options, under the names of the contract, without those that are as by default.
+    pub options: Map<String, Value>,
     /// What is sent.
     pub document: Option<Vec<u8>>,
 }
@@ -118,7 +121,8 @@ impl Record {
             Record::Key(key, of) | Record::KeyChange(key, of) => key.len() + value(of),
             Record::Kube(request, reply) => {
                 let reply = reply.as_ref().map_or_else(|failure| failure.message.len(), Vec::len);
-                request.document.as_ref().map_or(0, Vec::len) + reply
+                let options = serde_json::to_vec(&request.options).map_or(0, |options| options.len());
+                request.document.as_ref().map_or(0, Vec::len) + options + reply
             }
             // Its bodies and its answer are counted as they come.
             Record::Http(http) => http.url.len() + headers_bytes(&http.headers),
