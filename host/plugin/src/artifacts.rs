@@ -14,17 +14,18 @@ pub(crate) mod precompiled;
 
 mod erased;
 mod private_dir;
+mod verified;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::{ErrorKind, Read, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::SystemTime;
 
-use informant_spec::{Digest, DigestBuilder};
+use informant_spec::Digest;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -35,6 +36,7 @@ use tokio::sync::OnceCell;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
+use self::verified::{Verified, verified};
 use crate::engine::compile::{CompileGauges, CompileJob, CompileQueue, CompileRequest};
 use crate::error::HostError;
 use crate::error::LoadProblem;
@@ -43,9 +45,6 @@ use crate::sync::lock;
 /// Bytes of all artifacts in the directory, and of the components and scripts kept for rollbacks: 2 GiB, enough for 50
 /// components of JavaScript or Python, or 5,000 of Rust. Above it the least recently used ones are removed.
 pub(crate) const ARTIFACTS_BYTES_MAX: u64 = 2 << 30;
-
-/// Bytes of an artifact that are read at a time to be verified: 256 KiB. Those of large runners have 100 MiB.
-const PIECE_BYTES: usize = 256 << 10;
 
 /// The directory, and the artifacts in use.
 pub(crate) struct Artifacts {
@@ -128,18 +127,6 @@ enum Unusable {
     Unread(String),
     #[error("{0}")]
     Broken(String),
-}
-
-/// An artifact that has its checksum, and cannot be exchanged for another one any more.
-enum Verified {
-    /// In an open file, whose pages are read when they are needed.
-    Open {
-        /// The path to what is open.
-        path: PathBuf,
-        _file: fs::File,
-    },
-    /// In memory, where open files have no path.
-    Read(Vec<u8>),
 }
 
 struct ArtifactDir {
@@ -439,59 +426,6 @@ fn write(path: &Path, artifact: &[u8]) -> std::io::Result<()> {
     };
     whole(path, artifact)?;
     whole(&checksum_of(path), Digest::of(artifact).to_string().as_bytes())
-}
-
-/// The artifact in a file, if it has its checksum. The file is opened once: what is loaded then is what was verified,
-/// whatever the path names by that time.
-fn verified(path: &Path) -> Result<Verified, Unusable> {
-    let unread = |error: std::io::Error| Unusable::Unread(error.to_string());
-    let checksum = String::from_utf8(fs::read(checksum_of(path)).map_err(unread)?).ok();
-    let expected = checksum.and_then(|text| text.trim().parse::<Digest>().ok());
-    let mut file = fs::File::open(path).map_err(unread)?;
-    let (digest, verified) = match path_of_open(&file) {
-        Some(path) => (
-            digest_of(&mut file).map_err(unread)?,
-            Verified::Open { path, _file: file },
-        ),
-        None => {
-            let mut bytes = Vec::new();
-            file.read_to_end(&mut bytes).map_err(unread)?;
-            (Digest::of(&bytes), Verified::Read(bytes))
-        }
-    };
-    match expected == Some(digest) {
-        true => Ok(verified),
-        false => Err(Unusable::Broken("its checksum does not match".to_owned())),
-    }
-}
-
-/// The digest of all that can be read, of which only [`PIECE_BYTES`] are in memory at a time.
-fn digest_of(mut reader: impl Read) -> std::io::Result<Digest> {
-    let (mut builder, mut piece) = (DigestBuilder::default(), vec![0; PIECE_BYTES]);
-    loop {
-        match reader.read(&mut piece) {
-            Ok(0) => return Ok(builder.finish()),
-            Ok(length) => builder.add(&piece[..length]),
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-/// A path to a file that is open, which stays that file's when another one takes its place. None where the system has
-/// no such paths: wasmtime opens what it maps by a path.
-fn path_of_open(file: &fs::File) -> Option<PathBuf> {
-    #[cfg(target_os = "linux")]
-    {
-        use std::os::fd::AsRawFd as _;
-        let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-        path.exists().then_some(path)
-    }
-    #[cfg(not(target_os = "linux"))]
-    {
-        let _ = file;
-        None
-    }
 }
 
 fn checksum_of(path: &Path) -> PathBuf {

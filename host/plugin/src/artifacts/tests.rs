@@ -223,12 +223,6 @@ async fn what_was_verified_is_loaded_after_its_file_is_exchanged() {
     assert!(matches!(artifacts.directory.intact(&file), Err(Unusable::Broken(_))));
 }
 
-#[test]
-fn artifacts_are_hashed_in_pieces() {
-    let bytes = vec![7; 2 * PIECE_BYTES + 1];
-    assert_eq!(digest_of(&bytes[..]).unwrap(), Digest::of(&bytes));
-}
-
 #[tokio::test]
 async fn a_missing_checksum_costs_a_compilation_and_nothing_else() {
     let cache = TestCache::new();
