@@ -319,7 +319,7 @@ mod tests {
             path: PathBuf::from("lua.wasm"),
             bytes: Arc::from([]),
         };
-        let hanging = read(Box::new(move |at| {
+        let hanging = read(Box::new(move |at: ReadPosition| {
             // There is none in the first folder.
             at.set(Path::new("lib/lua.wasm"));
             arrive.send(()).unwrap();
