@@ -121,7 +121,7 @@ async fn artifacts_are_private_to_the_user() {
 }
 
 #[tokio::test]
-async fn files_with_the_same_component_show_the_compile_that_they_share() {
+async fn files_with_one_component_show_the_compile_they_share() {
     let cache = TestCache::new();
     let artifacts = cache.open();
     let schedule = artifacts.compile_queue().schedule();
@@ -153,8 +153,8 @@ async fn files_with_the_same_component_show_the_compile_that_they_share() {
         .take()
         .join("\n")
         .replace(&Digest::of(&component()).short(), "DIGEST");
-    let line =
-        "INFO component waits for another file with the same one file=second.wasm digest=DIGEST same_as=first.wasm";
+    let line = "INFO component waits for another file with the same one \
+                file=second.wasm digest=DIGEST same_as=first.wasm";
     assert!(lines.contains(line), "{lines}");
 }
 
