@@ -22,6 +22,7 @@ mod log_level;
 mod objects;
 mod origin;
 pub(crate) mod plugins;
+mod secrets;
 pub(crate) mod sources;
 mod status_metrics;
 mod trigger;

@@ -63,7 +63,11 @@ pub(crate) fn kube_call(request: &KubeRequest) -> Map<String, Value> {
         ("cursor", &request.cursor),
     ];
     let there = members.into_iter().filter(|(_, value)| !value.is_empty());
-    there.map(|(name, value)| (name.to_owned(), value.into())).collect()
+    let mut call: Map<String, Value> = there.map(|(name, value)| (name.to_owned(), value.into())).collect();
+    if !request.options.is_empty() {
+        call.insert("options".to_owned(), request.options.clone().into());
+    }
+    call
 }
 
 /// A write to the cluster, without its result. None for a read.

@@ -14,12 +14,13 @@ pub(crate) mod precompiled;
 
 mod erased;
 mod private_dir;
+mod verified;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::SystemTime;
@@ -35,7 +36,8 @@ use tokio::sync::OnceCell;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-use crate::engine::compile::{CompileGauges, CompileQueue, CompileRequest};
+use self::verified::{Verified, verified};
+use crate::engine::compile::{CompileGauges, CompileJob, CompileQueue, CompileRequest};
 use crate::error::HostError;
 use crate::error::LoadProblem;
 use crate::sync::lock;
@@ -50,8 +52,22 @@ pub(crate) struct Artifacts {
     compile_queue: CompileQueue,
     in_use: Mutex<BTreeMap<Digest, Weak<Artifact>>>,
     /// Artifacts that are being looked up or compiled.
-    awaited: Mutex<BTreeMap<Digest, Arc<OnceCell<Arc<Artifact>>>>>,
+    awaited: Mutex<BTreeMap<Digest, Arc<Awaited>>>,
     handle: Handle,
+}
+
+/// An artifact that is being looked up or compiled, for all files with the component.
+#[derive(Default)]
+struct Awaited {
+    artifact: OnceCell<Arc<Artifact>>,
+    /// The files that wait for it.
+    files: Mutex<Vec<PathBuf>>,
+}
+
+/// A file that waits for an artifact, until this is dropped.
+struct WaitingFile<'a> {
+    file: &'a Path,
+    awaited: &'a Awaited,
 }
 
 /// The metrics of artifacts. Cheap to clone.
@@ -194,17 +210,32 @@ impl Artifacts {
         }
         let awaited = {
             let mut awaited = lock(&self.awaited);
-            // Those that were cancelled have left theirs behind.
-            awaited.retain(|_, cell| Arc::strong_count(cell) > 1);
+            // Those that failed or were cancelled have left theirs behind.
+            awaited.retain(|_, awaited| Arc::strong_count(awaited) > 1);
             Arc::clone(awaited.entry(digest).or_default())
         };
-        let artifact = awaited.get_or_try_init(|| self.load(request)).await.cloned();
-        if let Entry::Occupied(entry) = lock(&self.awaited).entry(digest)
+        let artifact = {
+            let _waits = WaitingFile::new(request.file, digest, &awaited);
+            let loaded = awaited.artifact.get_or_try_init(|| self.load(request)).await;
+            loaded.cloned()
+        };
+        // After an error, the next file that waits has its turn.
+        if artifact.is_ok()
+            && let Entry::Occupied(entry) = lock(&self.awaited).entry(digest)
             && Arc::ptr_eq(entry.get(), &awaited)
         {
             entry.remove();
         }
         artifact
+    }
+
+    /// The compile that `file` waits for, be it of another file with the same component.
+    pub(crate) fn compiling(&self, file: &Path) -> Option<CompileJob> {
+        let awaited = lock(&self.awaited);
+        let mut of_file = awaited
+            .iter()
+            .filter(|(_, awaited)| lock(&awaited.files).iter().any(|waiting| waiting == file));
+        of_file.find_map(|(digest, _)| self.compile_queue.schedule().of(*digest))
     }
 
     async fn load(&self, request: CompileRequest<'_>) -> Result<Arc<Artifact>, LoadProblem> {
@@ -237,6 +268,33 @@ impl Artifacts {
         in_use.retain(|_, artifact| artifact.strong_count() > 0);
         in_use.insert(digest, Arc::downgrade(&artifact));
         Ok(artifact)
+    }
+}
+
+impl<'a> WaitingFile<'a> {
+    /// Logs it if it waits for another file.
+    fn new(file: &'a Path, digest: Digest, awaited: &'a Awaited) -> WaitingFile<'a> {
+        let mut files = lock(&awaited.files);
+        if let Some(first) = files.first().filter(|first| *first != file) {
+            tracing::info!(
+                file = %file.display(),
+                digest = %digest.short(),
+                same_as = %first.display(),
+                "component waits for another file with the same one"
+            );
+        }
+        files.push(file.to_owned());
+        drop(files);
+        WaitingFile { file, awaited }
+    }
+}
+
+impl Drop for WaitingFile<'_> {
+    fn drop(&mut self) {
+        let mut files = lock(&self.awaited.files);
+        if let Some(at) = files.iter().position(|file| file == self.file) {
+            files.remove(at);
+        }
     }
 }
 
@@ -279,18 +337,14 @@ impl ArtifactDir {
 
     /// The artifact in a file, if it has its checksum and suits this engine.
     fn intact(&self, path: &Path) -> Result<Component, Unusable> {
-        let unread = |error: std::io::Error| Unusable::Unread(error.to_string());
-        let checksum = String::from_utf8(fs::read(checksum_of(path)).map_err(unread)?).ok();
-        let expected = checksum.and_then(|text| text.trim().parse::<Digest>().ok());
-        // Opened once: what is mapped is the file that was read, whatever the path names by then.
-        let mut file = fs::File::open(path).map_err(unread)?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).map_err(unread)?;
-        if expected != Some(Digest::of(&bytes)) {
-            return Err(Unusable::Broken("its checksum does not match".to_owned()));
+        self.load(&verified(path)?).map_err(Unusable::Broken)
+    }
+
+    fn load(&self, verified: &Verified) -> Result<Component, String> {
+        match verified {
+            Verified::Open { path, .. } => self.deserialize(path),
+            Verified::Read(bytes) => self.deserialize_bytes(bytes),
         }
-        drop(bytes);
-        self.deserialize(&opened(&file, path)).map_err(Unusable::Broken)
     }
 
     #[expect(unsafe_code, reason = "wasmtime maps the file as code and trusts it")]
@@ -322,8 +376,9 @@ impl ArtifactDir {
 
     #[expect(unsafe_code, reason = "wasmtime takes the bytes as code and trusts them")]
     fn deserialize_bytes(&self, artifact: &[u8]) -> Result<Component, String> {
-        // SAFETY: this program's compiler has just returned the bytes for this engine, through memory or a private
-        // pipe, or wasmtime's own check of version and settings rejects them.
+        // SAFETY: this program's compiler has returned the bytes for this engine, through memory or a private pipe, or
+        // they are a copy of a file that `deserialize` may map, or wasmtime's own check of version and settings rejects
+        // them.
         unsafe { Component::deserialize(&self.engine, artifact) }.map_err(|error| format!("{error:#}"))
     }
 
@@ -371,20 +426,6 @@ fn write(path: &Path, artifact: &[u8]) -> std::io::Result<()> {
     };
     whole(path, artifact)?;
     whole(&checksum_of(path), Digest::of(artifact).to_string().as_bytes())
-}
-
-/// A path to a file that is open, where there is one; else its own.
-fn opened(file: &fs::File, path: &Path) -> PathBuf {
-    #[cfg(target_os = "linux")]
-    {
-        use std::os::fd::AsRawFd as _;
-        let opened = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-        if opened.exists() {
-            return opened;
-        }
-    }
-    let _ = file;
-    path.to_owned()
 }
 
 fn checksum_of(path: &Path) -> PathBuf {

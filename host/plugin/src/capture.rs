@@ -17,13 +17,14 @@ use std::sync::{Arc, Mutex};
 use informant_cache::Moment;
 use informant_cache::listener::Delivery;
 use informant_object::{Key, SourceId};
+use informant_spec::Digest;
 use tokio::sync::oneshot;
 
 pub use self::record::{Captured, HttpAnswer, HttpRecord, KubeFailure, KubeRequest, LogRecord, Record};
 pub(crate) use self::tape::{HttpTape, Recorder, Tape};
 use crate::sync::lock;
 
-/// Bytes of a capture: 512 KiB of documents, bodies, values and lines. A call that needs more is not captured.
+/// Bytes of a capture: 512 KiB of documents, headers, bodies, values and lines. A call that needs more is not captured.
 pub const CAPTURE_BYTES_MAX: usize = 512 << 10;
 
 /// Why there is no capture.
@@ -122,10 +123,10 @@ impl Drop for Capture {
 }
 
 impl CallCapture {
-    /// Records the call that begins now, in an instance with this tape.
-    pub(crate) fn begin(&self, tape: &Tape, now: Moment) {
+    /// Records the call of a version with this digest that begins now, in an instance with this tape.
+    pub(crate) fn begin(&self, tape: &Tape, now: Moment, digest: Digest) {
         if let Some(recorder) = &self.0 {
-            recorder.begin(now);
+            recorder.begin(now, digest);
             tape.start(recorder);
         }
     }

@@ -206,7 +206,8 @@ impl PluginHost {
         self.0.artifacts.compile_queue().schedule().set_memory_max(bytes);
     }
 
-    /// Whether nothing else is compiled next to what is expected to take so much memory.
+    /// Whether nothing else is compiled next to what is expected to take so much memory. Next to what leaves a little,
+    /// short ones may be.
     #[must_use]
     pub fn compiles_alone(&self, memory_bytes: u64) -> bool {
         self.0.artifacts.compile_queue().schedule().is_alone(memory_bytes)

@@ -173,10 +173,12 @@ impl Runtime {
 
     /// What the plugin with this content waits for, if it is being compiled.
     pub(crate) fn compiling(&self, content: &ContentSource) -> Option<Compiling> {
-        let schedule = self.artifacts.compile_queue().schedule();
         match content.language() {
-            Language::Script(suffix) => self.runners.get(suffix).ok()?.compiling(schedule),
-            Language::Wasm => schedule.of(content.path()).map(|job| Compiling {
+            Language::Script(suffix) => {
+                let schedule = self.artifacts.compile_queue().schedule();
+                self.runners.get(suffix).ok()?.compiling(schedule)
+            }
+            Language::Wasm => self.artifacts.compiling(content.path()).map(|job| Compiling {
                 what: "its component".to_owned(),
                 since: job.since,
                 waits_for_bytes: job.is_waiting.then_some(job.memory_bytes),

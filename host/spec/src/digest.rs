@@ -8,6 +8,10 @@ use sha2::{Digest as _, Sha256};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest([u8; 32]);
 
+/// The digest of bytes that come in pieces.
+#[derive(Clone, Debug, Default)]
+pub struct DigestBuilder(Sha256);
+
 /// A text that is not a sha256.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a sha256: write 64 hexadecimal digits, as printed by `sha256sum FILE`")]
@@ -32,6 +36,19 @@ impl Digest {
         let mut text = self.to_string();
         text.truncate(12);
         text
+    }
+}
+
+impl DigestBuilder {
+    /// Adds the next piece.
+    pub fn add(&mut self, piece: &[u8]) {
+        self.0.update(piece);
+    }
+
+    /// The digest of all pieces together.
+    #[must_use]
+    pub fn finish(self) -> Digest {
+        Digest(self.0.finalize().into())
     }
 }
 
@@ -89,6 +106,15 @@ mod tests {
             Ok(digest)
         );
         assert_eq!(digest.short(), "e3b0c44298fc");
+    }
+
+    #[test]
+    fn a_digest_does_not_depend_on_the_pieces() {
+        let mut builder = DigestBuilder::default();
+        for piece in [&b"com"[..], b"", b"ponent"] {
+            builder.add(piece);
+        }
+        assert_eq!(builder.finish(), Digest::of(b"component"));
     }
 
     #[test]

@@ -42,7 +42,7 @@ mod selection;
 pub mod suggest;
 
 pub use content::{Content, ContentSource};
-pub use digest::{Digest, DigestError};
+pub use digest::{Digest, DigestBuilder, DigestError};
 pub use http_grant::{HttpGrant, HttpGrantError, HttpTarget};
 pub use kube_grant::{
     KubeGrant, KubeResource, KubeResourceError, KubeVerb, ResourceAttributes, allow_line, is_name, is_segment, unmet,

@@ -33,6 +33,7 @@ use super::error::{AdminError, Code};
 use super::plugins::commands::{key_hint, objects_of};
 use super::plugins::scope::{ObjectScope, handles};
 use super::plugins::{known, loaded};
+use super::secrets;
 use crate::logging::AUDIT_TARGET;
 
 /// How long a capture waits for the end of the call: 25 s, less than clients wait for a response.
@@ -78,7 +79,6 @@ pub(super) async fn capture(
     let (source, key) = target(&state, &plugin, &request)?;
     refuse_secret(&source, &key)?;
     let sections = Sections::read(&state.registry, &*known(&state.registry, &name)?).await?;
-    let digest = plugin.digest();
     let (resource, user) = (&source.info().resource, caller.name());
     let recording = record(&state, &plugin, source.id(), &key)?;
     // Logged before it has ended: the call is made, whether somebody waits for it or not.
@@ -88,7 +88,7 @@ pub(super) async fn capture(
     let began = began(&state, &captured);
     let built = Builder::new(state.registry.catalog(), &source, sections).build(&captured, began);
     Ok(Json(CapturedView {
-        digest: digest.to_string(),
+        digest: captured.digest.to_string(),
         contract: crate::CONTRACT.to_owned(),
         scenario: built.scenario,
         redacted: built.redacted,
@@ -157,7 +157,7 @@ fn target(state: &AdminState, plugin: &Plugin, request: &CaptureRequest) -> Resu
 /// # Errors
 /// If the object is a Secret: what a handler is given of it would be in the scenario.
 fn refuse_secret(source: &Source, key: &Key) -> Result<(), AdminError> {
-    if !redact::is_of_secrets(&source.info().resource) {
+    if !secrets::are_secrets(source.info()) {
         return Ok(());
     }
     let message = format!(
@@ -175,9 +175,9 @@ fn refuse_secrets(state: &AdminState, plugin: &str, captured: &Captured) -> Resu
     let has_secret = captured.records.iter().any(|record| match record {
         Record::Object(source, _) => {
             let info = catalog.info(*source);
-            info.is_none_or(|info| redact::is_of_secrets(&info.resource))
+            info.is_none_or(|info| secrets::are_secrets(&info))
         }
-        Record::Kube(request, _) => redact::is_of_secrets(&request.resource),
+        Record::Kube(request, _) => secrets::is_of_secrets(&request.resource),
         _ => false,
     });
     if !has_secret {

@@ -5,7 +5,6 @@
 
 mod absent;
 mod find;
-mod secrets;
 mod stream;
 
 use std::collections::BTreeSet;
@@ -26,7 +25,7 @@ use super::AdminState;
 use super::access::Caller;
 use super::error::{AdminError, Code};
 use super::freshness::{AtLeast, FreshnessQuery};
-use super::sources;
+use super::{secrets, sources};
 use crate::daemon::{InformerStatuses, StatusRegistry};
 use crate::escape;
 use crate::logging::AUDIT_TARGET;

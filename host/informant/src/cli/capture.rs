@@ -124,7 +124,8 @@ fn text_of(plugin: &str, captured: &CapturedView) -> Result<String> {
             "A call of plugin {plugin}, written by `informant plugin capture`. Run it with `informant plugin test`."
         ),
         format!("Component or script: sha256 {digest}, called by {contract}"),
-        "Read this file before you share it. Only what looks like a credential by its name was redacted:".to_owned(),
+        "Read this file before you share it. Only what looks like a credential was redacted, and unusual headers:"
+            .to_owned(),
         format!("  {}", listed(redacted)),
         format!("Not replayed as it was: {}", listed(inexact)),
     ];

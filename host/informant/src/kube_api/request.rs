@@ -3,7 +3,7 @@
 use form_urlencoded::Serializer;
 use http::{HeaderValue, Method, Request, header};
 use informant_plugin_host::{
-    KubeAction, KubeAddress, KubeCall, KubeDelete, KubeError, KubeErrorCode, KubePatchKind, KubePropagation, KubeWrite,
+    KubeAction, KubeAddress, KubeCall, KubeDelete, KubeError, KubeErrorCode, KubePatchKind, KubeWrite,
 };
 use kube::client::Body;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -112,11 +112,7 @@ fn delete_options(options: &KubeDelete) -> Vec<u8> {
         }
     }
     if let Some(propagation) = options.propagation {
-        document["propagationPolicy"] = json!(match propagation {
-            KubePropagation::Background => "Background",
-            KubePropagation::Foreground => "Foreground",
-            KubePropagation::Orphan => "Orphan",
-        });
+        document["propagationPolicy"] = json!(propagation.as_str());
     }
     if let Some(seconds) = options.grace_period_seconds {
         document["gracePeriodSeconds"] = json!(seconds);

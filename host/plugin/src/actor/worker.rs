@@ -180,7 +180,7 @@ impl EventWorker {
         let mut capture = context.captures.of_call(delivery);
         let ended = match instance {
             Some(instance) => {
-                capture.begin(instance.tape(), began);
+                capture.begin(instance.tape(), began, version.component.digest);
                 let about = || StuckOn::of(delivery, context.now());
                 let bodies = context.runtime.bodies();
                 let call = self.buffers.deliver(delivery, rule, instance, bodies);

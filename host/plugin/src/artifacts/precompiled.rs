@@ -13,8 +13,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use informant_spec::Digest;
+use wasmtime::component::Component;
 
-use super::{Artifact, Artifacts, Unusable, write};
+use super::{Artifact, ArtifactDir, Artifacts, write};
 use crate::sync::lock;
 
 /// The folder, next to the runner.
@@ -51,33 +52,50 @@ fn readable(_component: &Path, _artifact: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
+/// The artifact next to a component of the release, which may be there.
+pub(crate) struct Precompiled {
+    directory: Arc<ArtifactDir>,
+    component: PathBuf,
+    file: PathBuf,
+}
+
 impl Artifacts {
-    /// Uses the artifact next to a component of the release, if there is one. While what this returns exists,
-    /// [`Artifacts::get`] finds it. An artifact that cannot be used is logged: the component is then compiled.
-    pub(crate) async fn use_precompiled(&self, component: &Path, digest: Digest) -> Option<Arc<Artifact>> {
-        let file = file(component, digest);
-        let directory = Arc::clone(&self.directory);
-        let component = component.to_owned();
-        let found = self.handle.spawn_blocking(move || {
-            // What cannot be looked at may be there.
-            if !file.try_exists().unwrap_or(true) {
-                return None;
-            }
-            let problem = permission_problem(&component, &file).map(Unusable::Broken);
-            match problem.map_or_else(|| directory.intact(&file), Err) {
-                Ok(component) => Some(component),
-                Err(cause) => {
-                    tracing::warn!(file = %file.display(), error = %cause, "precompiled script runner unusable; compiling it");
-                    None
-                }
-            }
-        });
-        let artifact = Arc::new(Artifact {
-            component: found.await.ok()??,
-        });
+    /// The artifact next to a component of the release. Nothing is read yet.
+    pub(crate) fn precompiled(&self, component: &Path, digest: Digest) -> Precompiled {
+        Precompiled {
+            directory: Arc::clone(&self.directory),
+            component: component.to_owned(),
+            file: file(component, digest),
+        }
+    }
+
+    /// Uses a loaded artifact: while what this returns exists, [`Artifacts::get`] finds it.
+    pub(crate) fn use_precompiled(&self, digest: Digest, component: Component) -> Arc<Artifact> {
+        let artifact = Arc::new(Artifact { component });
         self.directory.metrics.artifact("hit");
         lock(&self.in_use).insert(digest, Arc::downgrade(&artifact));
-        Some(artifact)
+        artifact
+    }
+}
+
+impl Precompiled {
+    pub(crate) fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// Loads it, if it is there. Blocks. Errors: why it cannot be used.
+    pub(crate) fn load(&self) -> Result<Option<Component>, String> {
+        // What cannot be looked at may be there.
+        if !self.file.try_exists().unwrap_or(true) {
+            return Ok(None);
+        }
+        match permission_problem(&self.component, &self.file) {
+            Some(problem) => Err(problem),
+            None => {
+                let loaded = self.directory.intact(&self.file);
+                loaded.map(Some).map_err(|cause| cause.to_string())
+            }
+        }
     }
 }
 

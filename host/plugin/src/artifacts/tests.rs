@@ -1,11 +1,12 @@
 use std::fs;
 
+use informant_cache::Moment;
 use prometheus_client::registry::Registry;
 
 use super::*;
 use crate::engine::compile::Compiler;
 use crate::engine::engine;
-use crate::testing::TokioTime;
+use crate::testing::{LogLines, TokioTime};
 
 /// A component that is worth an artifact.
 fn component() -> Arc<[u8]> {
@@ -120,6 +121,44 @@ async fn artifacts_are_private_to_the_user() {
 }
 
 #[tokio::test]
+async fn files_with_one_component_show_the_compile_they_share() {
+    let cache = TestCache::new();
+    let artifacts = cache.open();
+    let schedule = artifacts.compile_queue().schedule();
+    schedule.set_memory_max(64 << 20);
+    let other = schedule.enter(Digest::of(b"other"), 40 << 20, Moment::ZERO);
+    let log = LogLines::default();
+    let _guard = tracing::subscriber::set_default(log.clone());
+    let get = |file: &'static str| {
+        artifacts.get(CompileRequest {
+            file: Path::new(file),
+            memory_bytes: 40 << 20,
+            ..request()
+        })
+    };
+    let waits = |file: &str| artifacts.compiling(Path::new(file)).map(|job| job.is_waiting);
+    let watch = async {
+        while waits("first.wasm").is_none() {
+            tokio::task::yield_now().await;
+        }
+        let shown = ["first.wasm", "second.wasm", "third.wasm"].map(waits);
+        drop(other);
+        shown
+    };
+    let (first, second, shown) = tokio::join!(get("first.wasm"), get("second.wasm"), watch);
+    assert_eq!(shown, [Some(true), Some(true), None]);
+    assert!(Arc::ptr_eq(&first.ok().unwrap(), &second.ok().unwrap()));
+    assert_eq!(["first.wasm", "second.wasm"].map(waits), [None, None]);
+    let lines = log
+        .take()
+        .join("\n")
+        .replace(&Digest::of(&component()).short(), "DIGEST");
+    let line = "INFO component waits for another file with the same one \
+                file=second.wasm digest=DIGEST same_as=first.wasm";
+    assert!(lines.contains(line), "{lines}");
+}
+
+#[tokio::test]
 async fn concurrent_requests_for_a_component_compile_it_once() {
     let cache = TestCache::new();
     let artifacts = cache.open();
@@ -166,6 +205,22 @@ async fn an_incompatible_artifact_with_a_valid_checksum_is_not_loaded() {
         cache.get().await;
     }
     assert_eq!(cache.counts(), [0, 3, 2]);
+}
+
+#[tokio::test]
+async fn what_was_verified_is_loaded_after_its_file_is_exchanged() {
+    let cache = TestCache::new();
+    cache.get().await;
+    let artifacts = cache.open();
+    let file = cache.files("cwasm").pop().unwrap();
+    let bytes = fs::read(&file).unwrap();
+    let before = verified(&file).ok().unwrap();
+    // Another file takes its place, as when a directory is copied over this one.
+    fs::remove_file(&file).unwrap();
+    fs::write(&file, "another one").unwrap();
+    assert!(artifacts.directory.load(&before).is_ok());
+    assert!(artifacts.directory.load(&Verified::Read(bytes)).is_ok());
+    assert!(matches!(artifacts.directory.intact(&file), Err(Unusable::Broken(_))));
 }
 
 #[tokio::test]
@@ -244,12 +299,18 @@ fn precompiled_component(folder: &Path) -> (PathBuf, Digest) {
 }
 
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn use_precompiled(artifacts: &Artifacts, file: &Path, digest: Digest) -> Option<Arc<Artifact>> {
+    let loaded = artifacts.precompiled(file, digest).load().ok().flatten();
+    loaded.map(|component| artifacts.use_precompiled(digest, component))
+}
+
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[tokio::test]
 async fn a_precompiled_artifact_is_used_instead_of_compiling() {
     let (cache, release) = (TestCache::new(), tempfile::tempdir().unwrap());
     let (file, digest) = precompiled_component(release.path());
     let artifacts = cache.open();
-    let kept = artifacts.use_precompiled(&file, digest).await.unwrap();
+    let kept = use_precompiled(&artifacts, &file, digest).unwrap();
     let found = artifacts
         .get(CompileRequest { digest, ..request() })
         .await
@@ -268,18 +329,18 @@ async fn an_unsafe_or_damaged_precompiled_artifact_is_not_loaded() {
     let (file, digest) = precompiled_component(release.path());
     let artifacts = cache.open();
     let folder = release.path().join("compiled");
-    let is_used = async || artifacts.use_precompiled(&file, digest).await.is_some();
-    assert!(is_used().await);
+    let is_used = || use_precompiled(&artifacts, &file, digest).is_some();
+    assert!(is_used());
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
-    assert!(!is_used().await);
+    assert!(!is_used());
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
     fs::write(
         folder.join(format!("{digest}-{}.cwasm", env!("CARGO_PKG_VERSION"))),
         "damaged",
     )
     .unwrap();
-    assert!(!is_used().await);
+    assert!(!is_used());
     fs::remove_dir_all(&folder).unwrap();
-    assert!(!is_used().await);
+    assert!(!is_used());
     assert_eq!(cache.counts(), [1, 0, 0]);
 }

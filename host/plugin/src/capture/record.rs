@@ -6,6 +6,8 @@ use std::time::Duration;
 use http::HeaderMap;
 use informant_cache::Moment;
 use informant_object::{Object, SourceId};
+use informant_spec::Digest;
+use serde_json::{Map, Value};
 
 use crate::observed::ObservedCall;
 
@@ -13,6 +15,8 @@ use crate::observed::ObservedCall;
 #[derive(Clone, Debug)]
 pub struct Captured {
     pub began: Moment,
+    /// Of the component or script that was called.
+    pub digest: Digest,
     /// What the guest first read from its clock, since 1970.
     pub clock: Option<Duration>,
     pub call: ObservedCall,
@@ -59,6 +63,8 @@ pub struct KubeRequest {
     pub label_selector: String,
     pub field_selector: String,
     pub cursor: String,
+    /// Of a write: its options, under the names of the contract, without those that are as by default.
+    pub options: Map<String, Value>,
     /// What is sent.
     pub document: Option<Vec<u8>>,
 }
@@ -115,11 +121,18 @@ impl Record {
             Record::Key(key, of) | Record::KeyChange(key, of) => key.len() + value(of),
             Record::Kube(request, reply) => {
                 let reply = reply.as_ref().map_or_else(|failure| failure.message.len(), Vec::len);
-                request.document.as_ref().map_or(0, Vec::len) + reply
+                let options = serde_json::to_vec(&request.options).map_or(0, |options| options.len());
+                request.document.as_ref().map_or(0, Vec::len) + options + reply
             }
-            // Its bodies are counted as they come.
-            Record::Http(http) => http.url.len(),
+            // Its bodies and its answer are counted as they come.
+            Record::Http(http) => http.url.len() + headers_bytes(&http.headers),
             Record::Log(line) => line.message.len() + line.fields.as_ref().map_or(0, String::len),
         }
     }
+}
+
+/// Bytes of all names and values.
+pub(super) fn headers_bytes(headers: &HeaderMap) -> usize {
+    let sizes = headers.iter().map(|(name, value)| name.as_str().len() + value.len());
+    sizes.sum()
 }

@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use http::{HeaderMap, Request, Response};
+use http::{Request, Response};
 use informant_cache::Moment;
 use informant_cache::listener::Notification;
 use informant_object::Object;
+use informant_spec::Digest;
 use tokio::sync::oneshot;
 
-use super::record::{Captured, HttpAnswer, HttpRecord, Record};
+use super::record::{Captured, HttpAnswer, HttpRecord, Record, headers_bytes};
 use super::{CAPTURE_BYTES_MAX, CaptureError};
 use crate::observed::ObservedCall;
 use crate::sync::lock;
@@ -33,7 +34,8 @@ struct TapeParts {
 pub(crate) struct Recorder(Mutex<Recording>);
 
 struct Recording {
-    began: Moment,
+    /// When the call began, and the digest of what was called.
+    begun: Option<(Moment, Digest)>,
     /// What the guest first read from its clock.
     clock: Option<Duration>,
     call: Option<ObservedCall>,
@@ -118,7 +120,7 @@ impl Tape {
 impl Recorder {
     pub(super) fn new(done: oneshot::Sender<Result<Captured, CaptureError>>) -> Recorder {
         Recorder(Mutex::new(Recording {
-            began: Moment::ZERO,
+            begun: None,
             clock: None,
             call: None,
             event: (None, None, false),
@@ -128,8 +130,8 @@ impl Recorder {
         }))
     }
 
-    pub(super) fn begin(&self, now: Moment) {
-        lock(&self.0).began = now;
+    pub(super) fn begin(&self, now: Moment, digest: Digest) {
+        lock(&self.0).begun = Some((now, digest));
     }
 
     /// The guest has answered.
@@ -172,7 +174,7 @@ impl Recording {
     }
 
     fn captured(&mut self) -> Option<Result<Captured, CaptureError>> {
-        let call = self.call.take()?;
+        let (call, (began, digest)) = (self.call.take()?, self.begun?);
         if self.is_too_large() {
             return Some(Err(CaptureError::TooLarge));
         }
@@ -183,7 +185,8 @@ impl Recording {
             (_, old) => (object, old),
         };
         Some(Ok(Captured {
-            began: self.began,
+            began,
+            digest,
             clock: self.clock,
             call,
             object,
@@ -229,9 +232,11 @@ impl HttpTape {
 
     /// A response begins.
     pub(crate) fn response<B>(&self, response: &Response<B>) {
-        let answer = || (response.status().as_u16(), response.headers().clone());
-        self.change(0, |http| {
-            let (status, headers): (u16, HeaderMap) = answer();
+        if self.0.is_none() {
+            return;
+        }
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        self.change(headers_bytes(&headers), |http| {
             let body = Vec::new();
             http.answer = Some(HttpAnswer::Response { status, headers, body });
         });

@@ -13,7 +13,9 @@ fn call(function: &'static str) -> ObservedCall {
 
 fn recorder() -> (Arc<Recorder>, oneshot::Receiver<Result<Captured, CaptureError>>) {
     let (sender, receiver) = oneshot::channel();
-    (Arc::new(Recorder::new(sender)), receiver)
+    let recorder = Arc::new(Recorder::new(sender));
+    recorder.begin(Moment::ZERO, Digest::of(b"component"));
+    (recorder, receiver)
 }
 
 fn line(message: String) -> Record {
@@ -80,6 +82,31 @@ fn bodies_count_for_the_limit() {
     recorder.called(call("on-add"));
     recorder.finish();
     assert_eq!(done.try_recv().unwrap().unwrap_err(), CaptureError::TooLarge);
+}
+
+#[test]
+fn headers_count_for_the_limit() {
+    let half = "a".repeat(CAPTURE_BYTES_MAX / 2);
+    let (recorder, mut done) = recorder();
+    let tape = Tape::default();
+    tape.start(&recorder);
+    let request = http::Request::get("https://a.example/").header("x-long", &half);
+    let http = tape.http(&request.body(()).unwrap());
+    http.response(&http::Response::builder().header("x-long", &half).body(()).unwrap());
+    recorder.called(call("on-add"));
+    recorder.finish();
+    assert_eq!(done.try_recv().unwrap().unwrap_err(), CaptureError::TooLarge);
+}
+
+#[test]
+fn the_digest_is_that_of_the_version_that_was_called() {
+    let (recorder, mut done) = recorder();
+    // Nothing was called before the plugin was swapped.
+    recorder.begin(Moment::ZERO, Digest::of(b"next component"));
+    recorder.called(call("on-add"));
+    recorder.finish();
+    let captured = done.try_recv().unwrap().unwrap();
+    assert_eq!(captured.digest, Digest::of(b"next component"));
 }
 
 #[test]

@@ -12,18 +12,19 @@
 mod file;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use informant_cache::{Environment, Moment};
 use informant_spec::{Digest, Suffix};
 use tokio::runtime::Handle;
 use tokio::sync::OnceCell;
+use wasmtime::component::Component;
 
-use self::file::FileReads;
 pub use self::file::RunnerSource;
 pub(crate) use self::file::read_bytes;
+use self::file::{FileReads, RUNNER_READ_MAX, ReadPosition, Unanswered};
 use crate::artifacts::Artifacts;
+use crate::artifacts::precompiled::Precompiled;
 use crate::component::binary::RunnerInfo;
 use crate::component::{Offer, PluginComponent};
 use crate::engine::compile::CompileSchedule;
@@ -62,6 +63,8 @@ pub(crate) struct ScriptRunner<T: 'static> {
     key: Suffix,
     source: RunnerSource,
     reads: FileReads,
+    /// Of the native code next to its file. What hangs there does not keep the file from being read again.
+    precompiled_reads: FileReads,
     ready: OnceCell<PluginComponent<T>>,
     preparing: Mutex<Option<Preparation>>,
 }
@@ -69,8 +72,8 @@ pub(crate) struct ScriptRunner<T: 'static> {
 /// A runner that is being prepared.
 struct Preparation {
     since: Moment,
-    /// None: it is being read.
-    file: Option<PathBuf>,
+    /// Of its file. None: that is being read.
+    digest: Option<Digest>,
 }
 
 impl<T> ScriptRunners<T> {
@@ -80,6 +83,7 @@ impl<T> ScriptRunners<T> {
                 key: key.clone(),
                 source,
                 reads: FileReads::default(),
+                precompiled_reads: FileReads::default(),
                 ready: OnceCell::new(),
                 preparing: Mutex::default(),
             };
@@ -127,16 +131,20 @@ impl<T> ScriptRunner<T> {
             let preparing = Preparing::new(&self.preparing, env.now());
             let file = match pool {
                 Some(pool) => self.reads.read(&self.source, &self.key, env, pool).await?,
-                None => self.source.read(&self.key)?,
+                None => self.source.read(&self.key, &ReadPosition::default())?,
             };
             let RunnerInfo { language, version, .. } = file.check(&self.key)?;
             let (digest, bytes) = (Digest::of(&file.bytes), file.bytes.len());
             tracing::info!(language, version, digest = %digest.short(), bytes, "loading script runner");
-            preparing.has_read(&file.path);
-            let _precompiled = match &self.source {
-                RunnerSource::Released { .. } => artifacts.use_precompiled(&file.path, digest).await,
+            preparing.has_read(digest);
+            let _precompiled = match (&self.source, pool) {
+                (RunnerSource::Released { .. }, Some(pool)) => {
+                    let precompiled = artifacts.precompiled(&file.path, digest);
+                    let loaded = self.load(precompiled, env, pool).await?;
+                    loaded.map(|component| artifacts.use_precompiled(digest, component))
+                }
                 // Who chooses the file may be somebody who must not choose native code.
-                RunnerSource::BuiltIn(_) | RunnerSource::Configured(_) => None,
+                _ => None,
             };
             let component = PluginComponent::new(Arc::clone(&file.bytes), digest, &file.path, artifacts, offer).await;
             component.map_err(|problem| file.refused(problem).into())
@@ -144,11 +152,37 @@ impl<T> ScriptRunner<T> {
         self.ready.get_or_try_init(prepare).await
     }
 
+    /// The native code next to the runner, if there is some. If it cannot be used, or its file system does not answer,
+    /// that is logged, and the runner is to be compiled.
+    /// Errors: [`LoadProblem::Stopping`].
+    async fn load(
+        &self,
+        precompiled: Precompiled,
+        env: &dyn Environment,
+        pool: &Handle,
+    ) -> Result<Option<Component>, LoadProblem> {
+        let file = precompiled.file().to_owned();
+        let load = move |_| precompiled.load();
+        let error = match self.precompiled_reads.run(&file, env, pool, load).await {
+            Ok(Ok(component)) => return Ok(component),
+            Ok(Err(problem)) => problem,
+            Err(Unanswered::Late(_)) => {
+                format!(
+                    "its file system has not answered within {} s",
+                    RUNNER_READ_MAX.as_secs()
+                )
+            }
+            Err(Unanswered::Stopping) => return Err(LoadProblem::Stopping),
+        };
+        tracing::warn!(file = %file.display(), error, "precompiled script runner unusable; compiling it");
+        Ok(None)
+    }
+
     /// What a script waits for while the runner is being prepared.
     pub(crate) fn compiling(&self, schedule: &CompileSchedule) -> Option<Compiling> {
         let preparing = lock(&self.preparing);
-        let Preparation { since, file } = preparing.as_ref()?;
-        let job = file.as_ref().and_then(|file| schedule.of(file));
+        let Preparation { since, digest } = preparing.as_ref()?;
+        let job = digest.and_then(|digest| schedule.of(digest));
         Some(Compiling {
             what: format!("the {} runner", language(&self.key)),
             since: *since,
@@ -162,13 +196,13 @@ struct Preparing<'a>(&'a Mutex<Option<Preparation>>);
 
 impl<'a> Preparing<'a> {
     fn new(preparing: &'a Mutex<Option<Preparation>>, since: Moment) -> Preparing<'a> {
-        *lock(preparing) = Some(Preparation { since, file: None });
+        *lock(preparing) = Some(Preparation { since, digest: None });
         Preparing(preparing)
     }
 
-    fn has_read(&self, file: &Path) {
+    fn has_read(&self, digest: Digest) {
         if let Some(preparation) = &mut *lock(self.0) {
-            preparation.file = Some(file.to_owned());
+            preparation.digest = Some(digest);
         }
     }
 }
@@ -181,9 +215,15 @@ impl Drop for Preparing<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::{Path, PathBuf};
+
+    use prometheus_client::registry::Registry;
+
     use super::file::RunnerFile;
     use super::*;
-    use crate::engine::compile::CompileGauges;
+    use crate::artifacts::{ArtifactMetrics, precompiled};
+    use crate::engine::compile::{CompileGauges, CompileQueue, Compiler};
+    use crate::testing::{LogLines, TokioTime};
 
     fn suffix(text: &str) -> Suffix {
         Suffix::new(text).unwrap()
@@ -205,14 +245,66 @@ mod tests {
             })
         };
         assert_eq!(runner.compiling(&schedule), compiling(None));
-        let python = Path::new("python.wasm");
+        let python = Digest::of(b"python");
         preparing.has_read(python);
         schedule.set_memory_max(64 << 20);
-        let _other = schedule.enter(Path::new("other.wasm"), 40 << 20, Moment::ZERO);
+        let _other = schedule.enter(Digest::of(b"other"), 40 << 20, Moment::ZERO);
         let turn = schedule.enter(python, 398 << 20, Moment::ZERO);
         assert_eq!(runner.compiling(&schedule), compiling(Some(398 << 20)));
         drop((turn, preparing));
         assert_eq!(runner.compiling(&schedule), None);
+    }
+
+    /// Artifacts in `folder`.
+    fn artifacts(folder: &Path) -> Artifacts {
+        let engine = crate::engine::engine().unwrap();
+        let (env, pool) = (Arc::new(TokioTime), Handle::current());
+        let metrics = ArtifactMetrics::register(&mut Registry::default());
+        let queue = CompileQueue::new(
+            Compiler::InProcess,
+            &engine,
+            env,
+            pool.clone(),
+            CompileGauges::default(),
+        );
+        Artifacts::open(&engine, folder, queue, pool, metrics).unwrap()
+    }
+
+    #[cfg(unix)]
+    #[tokio::test(start_paused = true)]
+    async fn native_code_that_is_never_read_is_compiled_instead() {
+        let (cache, release) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let artifacts = artifacts(cache.path());
+        let (file, digest) = (release.path().join("python.wasm"), Digest::of(b"runner"));
+        let written = precompiled::keep(&file, digest, b"native code").unwrap();
+        // Who reads a pipe waits for a writer.
+        let checksum = written.with_extension("sha256");
+        std::fs::remove_file(&checksum).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(&checksum).status();
+        assert!(made.unwrap().success());
+        let source = RunnerSource::Configured(file.clone());
+        let runners = ScriptRunners::<()>::new(RunnerSources::from([(suffix("py"), source)]));
+        let runner = runners.get(&suffix("py")).unwrap();
+        let log = LogLines::default();
+        let _guard = tracing::subscriber::set_default(log.clone());
+        let pool = Handle::current();
+        let load = async || {
+            runner
+                .load(artifacts.precompiled(&file, digest), &TokioTime, &pool)
+                .await
+        };
+        let (loaded, ()) = tokio::join!(load(), tokio::time::advance(RUNNER_READ_MAX));
+        assert!(loaded.ok().unwrap().is_none());
+        let lines = log.take().join("\n");
+        let lines = lines.replace(&written.display().to_string(), "FILE");
+        insta::assert_snapshot!(lines, @r#"WARN precompiled script runner unusable; compiling it file=FILE error="its file system has not answered within 10 s""#);
+        // The thread ends, so that the next read does not wait.
+        std::fs::write(&checksum, "no checksum").unwrap();
+        std::fs::remove_file(&checksum).unwrap();
+        std::fs::write(&checksum, "no checksum").unwrap();
+        assert!(load().await.ok().unwrap().is_none());
+        let lines = log.take().join("\n");
+        assert!(lines.ends_with("its checksum does not match\""), "{lines}");
     }
 
     #[test]
@@ -226,12 +318,13 @@ mod tests {
             file: "informant-runner-python.wasm",
             folders: folders.iter().map(|name| folder.path().join(name)).collect(),
         };
+        let read = |source: &RunnerSource| source.read(&suffix("py"), &ReadPosition::default());
         let runners = ScriptRunners::<()>::new(RunnerSources::from([(suffix("lua"), released(&[]))]));
         let unknown = |name: &str| runners.get(&suffix(name)).err().map(|problem| problem.to_string());
         let problems = [
-            shown(released(&["bin", "lib"]).read(&suffix("py"))),
-            shown(RunnerSource::Configured(folder.path().join("none.wasm")).read(&suffix("py"))),
-            shown(RunnerSource::Configured(folder.path().to_owned()).read(&suffix("py"))),
+            shown(read(&released(&["bin", "lib"]))),
+            shown(read(&RunnerSource::Configured(folder.path().join("none.wasm")))),
+            shown(read(&RunnerSource::Configured(folder.path().to_owned()))),
             unknown("mjs").unwrap(),
             unknown("rb").unwrap(),
         ];
@@ -244,6 +337,6 @@ mod tests {
         "#);
         std::fs::create_dir(folder.path().join("lib")).unwrap();
         std::fs::write(folder.path().join("lib/informant-runner-python.wasm"), "runner").unwrap();
-        assert_eq!(shown(released(&["bin", "lib"]).read(&suffix("py"))), "");
+        assert_eq!(shown(read(&released(&["bin", "lib"]))), "");
     }
 }

@@ -32,7 +32,7 @@ use wasmtime::Engine;
 
 use message::Work;
 pub use schedule::{COMPILE_MEMORY_DEFAULT_BYTES, SHORT_COMPILE_BYTES_MAX};
-pub(crate) use schedule::{CompileGauges, CompileSchedule, expected_memory_bytes};
+pub(crate) use schedule::{CompileGauges, CompileJob, CompileSchedule, expected_memory_bytes};
 pub use worker::compile_worker;
 
 use super::erase::erase_types;
@@ -128,7 +128,7 @@ impl Compiler {
 pub(crate) struct CompileRequest<'a> {
     pub(crate) bytes: Arc<[u8]>,
     pub(crate) digest: Digest,
-    /// The file that it is from, for log and status.
+    /// The file that it is from, for the log.
     pub(crate) file: &'a Path,
     /// See [`expected_memory_bytes`].
     pub(crate) memory_bytes: u64,
@@ -181,7 +181,9 @@ impl CompileQueue {
     pub(crate) async fn compile(&self, request: CompileRequest<'_>) -> Result<CompiledComponent, String> {
         let (file, digest) = (request.file.display(), request.digest.short());
         let (bytes, memory) = (request.bytes.len(), Mib(request.memory_bytes as usize));
-        let turn = self.schedule.enter(request.file, request.memory_bytes, self.env.now());
+        let turn = self
+            .schedule
+            .enter(request.digest, request.memory_bytes, self.env.now());
         let mut cancelled = CancelledLine::new(&request, &*self.env);
         if turn.is_waiting() {
             tracing::info!(%file, %digest, bytes, %memory, "component waits for others to be compiled");

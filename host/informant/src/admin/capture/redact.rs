@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 
+use crate::admin::secrets::is_secret;
 use crate::recorded::literal;
 
-/// What is written in place of a value.
+/// What is written in place of a text; 0 stands for a number.
 const PLACEHOLDER: &str = "REDACTED";
 
 /// A name that contains one of these, in small letters and digits alone, names a credential.
@@ -31,16 +32,35 @@ const CREDENTIALS: [&str; 13] = [
 /// Whole names of credentials.
 const CREDENTIAL_NAMES: [&str; 5] = ["auth", "jwt", "pass", "psk", "pwd"];
 
-/// A name that ends so says where a credential is, or what kind it has: `secretName`, `tokenPath`.
-const PLACES: [&str; 8] = [
-    "expirationseconds",
+/// A name that ends so says where a credential is, what kind it has or how long it is valid: `secretName`, `tokenTtl`.
+const PLACES: [&str; 9] = [
     "file",
     "name",
     "namespace",
     "path",
     "ref",
+    "seconds",
+    "ttl",
     "type",
     "url",
+];
+
+/// Headers of a request that have no credential. Any other one may have, whatever it is called: `X-Auth-Key`, `X-Key`.
+const HARMLESS_HEADERS: [&str; 14] = [
+    "accept",
+    "accept-charset",
+    "accept-encoding",
+    "accept-language",
+    "cache-control",
+    "content-encoding",
+    "content-language",
+    "content-type",
+    "host",
+    "if-match",
+    "if-modified-since",
+    "if-none-match",
+    "range",
+    "user-agent",
 ];
 
 /// What kubectl keeps of the document that was applied, which may have been a Secret's.
@@ -67,11 +87,6 @@ pub(super) enum Use {
     Pattern,
 }
 
-/// Whether a resource is that of Secrets.
-pub(super) fn is_of_secrets(resource: &str) -> bool {
-    resource == "v1/secrets"
-}
-
 /// Whether the value of a member, header, setting or key with this name is a credential.
 fn is_credential(name: &str) -> bool {
     let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
@@ -86,15 +101,6 @@ impl Redactor {
         self.found.into_iter().collect()
     }
 
-    /// Redacts an object of `resource`, a list of them, or a document about one.
-    pub(super) fn object(&mut self, resource: &str, value: &mut Value, of: Use) {
-        match value.get_mut("items").and_then(Value::as_array_mut) {
-            Some(items) if is_of_secrets(resource) => items.iter_mut().for_each(|item| self.secret(item, of)),
-            None if is_of_secrets(resource) => self.secret(value, of),
-            _ => self.value(value, of),
-        }
-    }
-
     /// Redacts a value and everything in it.
     pub(super) fn value(&mut self, value: &mut Value, of: Use) {
         match value {
@@ -105,9 +111,9 @@ impl Redactor {
             }
             Value::Array(values) => values.iter_mut().for_each(|value| self.value(value, of)),
             Value::Object(members) => {
-                let is = |name: &str, text: &str| members.get(name).is_some_and(|value| value == text);
-                match is("kind", "Secret") && is("apiVersion", "v1") {
-                    true => self.secret(value, of),
+                let text = |name: &str| members.get(name).and_then(Value::as_str).unwrap_or_default();
+                match is_secret(text("apiVersion"), text("kind")) {
+                    true => self.secret(members, of),
                     false => self.members(members, of),
                 }
             }
@@ -115,7 +121,20 @@ impl Redactor {
         }
     }
 
-    fn members(&mut self, members: &mut Map<String, Value>, of: Use) {
+    /// Leaves out the headers of a request that may be a credential, whatever they are called.
+    pub(super) fn request_headers(&mut self, headers: &mut Map<String, Value>) {
+        headers.retain(|name, value| {
+            let text = value.as_str().unwrap_or_default();
+            let is_harmless = HARMLESS_HEADERS.contains(&&**name) && cuts(text).is_empty();
+            if !is_harmless {
+                self.found.insert(name.clone());
+            }
+            is_harmless
+        });
+    }
+
+    /// Redacts members, and everything in them.
+    pub(super) fn members(&mut self, members: &mut Map<String, Value>, of: Use) {
         if members.remove(LAST_APPLIED).is_some() {
             self.found.insert(LAST_APPLIED.to_owned());
         }
@@ -125,10 +144,10 @@ impl Redactor {
         members.retain(|name, value| {
             let of_pair = named.as_ref().filter(|_| name == "value");
             let credential = of_pair.or(Some(name).filter(|name| is_credential(name)));
-            match credential.filter(|_| holds_text(value)) {
+            match credential.filter(|_| holds_credential(value)) {
                 Some(credential) => {
                     self.found.insert(credential.clone());
-                    fill(value, PLACEHOLDER);
+                    fill(value);
                     of == Use::Data
                 }
                 None => {
@@ -139,11 +158,8 @@ impl Redactor {
         });
     }
 
-    /// A Secret, or a document about one. The values of `data` are in Base64.
-    fn secret(&mut self, secret: &mut Value, of: Use) {
-        let Some(members) = secret.as_object_mut() else {
-            return self.value(secret, of);
-        };
+    /// A Secret in something else: one that the call has used is not captured. The values of `data` are in Base64.
+    fn secret(&mut self, members: &mut Map<String, Value>, of: Use) {
         let secrets = [
             ("data", STANDARD.encode(PLACEHOLDER)),
             ("stringData", PLACEHOLDER.to_owned()),
@@ -212,19 +228,22 @@ impl Redactor {
     }
 }
 
-fn holds_text(value: &Value) -> bool {
+/// A Boolean is none.
+fn holds_credential(value: &Value) -> bool {
     match value {
         Value::String(text) => !text.is_empty(),
-        Value::Array(values) => values.iter().any(holds_text),
-        _ => false,
+        Value::Number(number) => *number != Number::from(0),
+        Value::Array(values) => values.iter().any(holds_credential),
+        Value::Null | Value::Bool(_) | Value::Object(_) => false,
     }
 }
 
-/// Replaces a text, or the texts of a list.
-fn fill(value: &mut Value, placeholder: &str) {
+/// Replaces a text or number by one of its type, or those of a list.
+fn fill(value: &mut Value) {
     match value {
-        Value::Array(values) => values.iter_mut().for_each(|value| fill(value, placeholder)),
-        other => *other = placeholder.into(),
+        Value::Array(values) => values.iter_mut().for_each(fill),
+        Value::Number(number) => *number = Number::from(0),
+        other => *other = PLACEHOLDER.into(),
     }
 }
 
@@ -245,7 +264,7 @@ fn joined(text: &str, cuts: &[Cut], mark: &str, kept: impl Fn(&str) -> String) -
     out + &kept(&text[at..])
 }
 
-/// The credentials in a text, in order: the user of a URL, `NAME=VALUE`, `"NAME": "VALUE"`, what follows `Bearer` or
+/// The credentials in a text, in order: the user of a URL, `NAME=VALUE`, `"NAME": VALUE`, what follows `Bearer` or
 /// `Basic`. Each place is looked at for no longer than a name may be.
 fn cuts(text: &str) -> Vec<Cut> {
     let (mut cuts, mut at, mut before) = (Vec::new(), 0, None);
@@ -296,27 +315,39 @@ fn named(text: &str) -> Option<Cut> {
     })
 }
 
-/// `"NAME": "VALUE"` at the beginning of a text: JSON in a line, which may be cut off.
+/// `"NAME": VALUE` at the beginning of a text: JSON in a line, which may be cut off.
 fn quoted(text: &str) -> Option<Cut> {
     let (name, rest) = text
         .strip_prefix('"')
         .and_then(|text| text.split_at_checked(name_length(text)?))?;
-    let value = rest
-        .strip_prefix('"')?
-        .trim_start()
-        .strip_prefix(':')?
-        .trim_start()
-        .strip_prefix('"')?;
+    let value = rest.strip_prefix('"')?.trim_start().strip_prefix(':')?.trim_start();
     if !is_credential(name) {
         return None;
     }
+    let (value, length) = match value.strip_prefix('"') {
+        Some(value) => (value, text_length(value)),
+        None => (value, number_length(value)),
+    };
     let start = text.len() - value.len();
-    let is_end = |at: &usize| value.as_bytes()[*at] == b'"' && (*at == 0 || value.as_bytes()[at - 1] != b'\\');
-    let length = (0..value.len()).find(is_end).unwrap_or(value.len());
     (length > 0).then_some(Cut {
         bytes: start..start + length,
-        what: "\"NAME\": \"VALUE\" in a text",
+        what: "\"NAME\": VALUE in a text",
     })
+}
+
+/// The bytes in front of the quotation mark that ends a text in JSON.
+fn text_length(text: &str) -> usize {
+    let is_end = |at: &usize| text.as_bytes()[*at] == b'"' && (*at == 0 || text.as_bytes()[at - 1] != b'\\');
+    (0..text.len()).find(is_end).unwrap_or(text.len())
+}
+
+/// The bytes of the number at the beginning of a text.
+fn number_length(text: &str) -> usize {
+    if !text.starts_with(|c: char| c.is_ascii_digit() || c == '-') {
+        return 0;
+    }
+    let is_of_number = |c: char| c.is_ascii_digit() || "+-.eE".contains(c);
+    text.find(|c| !is_of_number(c)).unwrap_or(text.len())
 }
 
 /// The bytes of the name at the beginning of a text, if it is one, and followed by something.

@@ -15,7 +15,7 @@ use super::redact::{Redactor, Use};
 use super::sections::Sections;
 use crate::recorded;
 
-/// Headers of a response that belong to its connection, or that differ each time.
+/// Headers that belong to a connection, or that differ each time.
 const LEFT_OUT_HEADERS: [&str; 6] = [
     "connection",
     "content-length",
@@ -104,7 +104,7 @@ impl<'c> Builder<'c> {
         let mut value: Value = serde_json::from_slice(object.json()).unwrap_or_default();
         value["apiVersion"] = info.api_version.clone().into();
         value["kind"] = info.kind.clone().into();
-        self.redactor.object(&info.resource, &mut value, Use::Data);
+        self.redactor.value(&mut value, Use::Data);
         self.kinds.insert(
             info.resource.clone(),
             (info.api_version.clone(), info.kind.clone(), info.namespaced),
@@ -171,7 +171,7 @@ impl<'c> Builder<'c> {
             Ok(body) => {
                 let mut body: Value = serde_json::from_slice(body).unwrap_or_default();
                 self.note_kind(request, &body);
-                self.redactor.object(&request.resource, &mut body, Use::Data);
+                self.redactor.value(&mut body, Use::Data);
                 entry.insert("reply".to_owned(), body);
             }
             Err(failure) => {
@@ -280,7 +280,8 @@ impl<'c> Builder<'c> {
             match answer {
                 HttpAnswer::Response { status, headers, body } => {
                     entry["status"] = (*status).into();
-                    let headers = self.headers(headers, Use::Data);
+                    let mut headers = written(headers);
+                    self.redactor.members(&mut headers, Use::Data);
                     if !headers.is_empty() {
                         entry["headers"] = headers.into();
                     }
@@ -300,18 +301,6 @@ impl<'c> Builder<'c> {
             answers.push(entry);
         }
         answers
-    }
-
-    fn headers(&mut self, headers: &HeaderMap, of: Use) -> Map<String, Value> {
-        let mut headers = Value::from(recorded::headers(headers));
-        self.redactor.value(&mut headers, of);
-        match headers {
-            Value::Object(headers) => {
-                let kept = |(name, _): &(String, Value)| !LEFT_OUT_HEADERS.contains(&&**name);
-                headers.into_iter().filter(kept).collect()
-            }
-            _ => Map::new(),
-        }
     }
 
     fn body(&mut self, url: &str, body: &[u8], of: Use) -> Value {
@@ -369,7 +358,7 @@ impl<'c> Builder<'c> {
     fn write(&mut self, request: &KubeRequest, failure: Option<&KubeFailure>) -> Option<Value> {
         let mut write = recorded::write(request)?;
         if let Some(document) = write.get_mut("document") {
-            self.redactor.object(&request.resource, document, Use::Pattern);
+            self.redactor.value(document, Use::Pattern);
         }
         let result = failure.map_or("ok", |failure| failure.code);
         write.insert("result".to_owned(), result.into());
@@ -378,7 +367,8 @@ impl<'c> Builder<'c> {
 
     fn request(&mut self, http: &HttpRecord) -> Value {
         let mut entry = json!({ "method": http.method, "url": self.redactor.pattern(&http.url) });
-        let headers = self.headers(&http.headers, Use::Pattern);
+        let mut headers = written(&http.headers);
+        self.redactor.request_headers(&mut headers);
         if !headers.is_empty() {
             entry["headers"] = headers.into();
         }
@@ -392,6 +382,13 @@ impl<'c> Builder<'c> {
         }
         entry
     }
+}
+
+/// The headers that a scenario may have.
+fn written(headers: &HeaderMap) -> Map<String, Value> {
+    let mut headers = recorded::headers(headers);
+    headers.retain(|name, _| !LEFT_OUT_HEADERS.contains(&&**name));
+    headers
 }
 
 fn requests(captured: &Captured) -> impl Iterator<Item = &HttpRecord> {

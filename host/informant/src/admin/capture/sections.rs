@@ -50,14 +50,16 @@ impl Sections {
             .ok()
             .and_then(|config| config.plugins.get(name).cloned())
         {
-            Some(section) if runs(&section.spec, &entry.section().spec) => Ok(Sections::of(&file, name, &section.spec)),
+            Some(section) if runs(&section.spec, &entry.section().spec) => {
+                Ok(Sections::of(&file, name, &entry.section().spec))
+            }
             _ => Err(not_ready(format!(
                 "the section [plugin.{name}] of {shown} is not the one that runs: `informant status` says why"
             ))),
         }
     }
 
-    /// The sections in `file`.
+    /// The sections in `file`; `spec` is what runs.
     pub(super) fn of(file: &SourceFile, plugin: &str, spec: &PluginSpec) -> Sections {
         let table = |value: Option<Value>| match value {
             Some(Value::Object(table)) => table,
@@ -65,6 +67,10 @@ impl Sections {
         };
         let mut of_plugin = table(Config::written(file, "plugin").remove(plugin));
         of_plugin.retain(|key, _| !LEFT_OUT_OF_PLUGIN.contains(&&**key));
+        // Also by a flag, as that of `informant dev`: the call's writes changed nothing.
+        if spec.is_dry_run {
+            of_plugin.insert("dry-run".to_owned(), true.into());
+        }
         for key in ["component", "script"] {
             // The path of this machine means nothing where the scenario runs.
             if let Some(Value::String(path)) = of_plugin.get_mut(key) {
@@ -134,5 +140,11 @@ allow.kube = [{ resource = "v1/pods", verbs = ["get"] }]
         let sections = Sections::of(&file, "greeter", &config.plugins["greeter"].spec);
         let shown = [Value::from(sections.of_informers), sections.of_plugin.into()];
         insta::assert_snapshot!(serde_json::to_string(&shown).unwrap(), @r#"[{"pods":{"label-selector":"app=web","resource":"v1/pods"}},{"allow":{"kube":[{"resource":"v1/pods","verbs":["get"]}]},"config":{"greeting":"hello"},"informers":["pods"],"script":"greeter.js"}]"#);
+        let in_dry_run = PluginSpec {
+            is_dry_run: true,
+            ..config.plugins["greeter"].spec.clone()
+        };
+        let sections = Sections::of(&file, "greeter", &in_dry_run);
+        assert_eq!(sections.of_plugin["dry-run"], true);
     }
 }

@@ -14,7 +14,7 @@ use informant_cache::{IndexError, IndexFailures, Snapshot, Source};
 use informant_object::{KeyRef, LabelSelector, Object};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use super::secrets;
+use crate::admin::secrets;
 use crate::metrics::AnswerBytes;
 
 /// The size of a chunk, plus at most one object.

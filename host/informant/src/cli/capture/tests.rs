@@ -39,7 +39,7 @@ fn a_capture_is_a_file_that_people_read() {
     insta::assert_snapshot!(text_of("greeter", &captured()).unwrap(), @r#"
     # A call of plugin greeter, written by `informant plugin capture`. Run it with `informant plugin test`.
     # Component or script: sha256 0123, called by informant:plugin@0.3.0
-    # Read this file before you share it. Only what looks like a credential by its name was redacted:
+    # Read this file before you share it. Only what looks like a credential was redacted, and unusual headers:
     #   token
     # Not replayed as it was: nothing
     name: on-update v1/pods shop/web-0, captured

@@ -88,17 +88,20 @@ fn line(name: &str, inspection: &Inspection, host: &PluginHost) -> String {
         manifest.version,
         inspection.roles,
         inspection.digest.short(),
-        compiling(inspection.compile_memory_bytes, host)
+        compiling(
+            inspection.compile_memory_bytes,
+            host.compiles_alone(inspection.compile_memory_bytes)
+        )
     )
 }
 
 /// The memory that compiling takes, if it is worth a thought.
-fn compiling(memory_bytes: u64, host: &PluginHost) -> String {
-    if memory_bytes <= SHORT_COMPILE_BYTES_MAX && !host.compiles_alone(memory_bytes) {
+fn compiling(memory_bytes: u64, is_alone: bool) -> String {
+    if memory_bytes <= SHORT_COMPILE_BYTES_MAX && !is_alone {
         return String::new();
     }
     let mib = memory_bytes.div_ceil(1 << 20);
-    let alone = match host.compiles_alone(memory_bytes) {
+    let alone = match is_alone {
         true => ", and so alone",
         false => "",
     };
@@ -276,4 +279,18 @@ fn is_matched(inspection: &Inspection, discovered: &Discovered) -> bool {
     let events = inspection.roles.wants_events() && manifest.event_rule(&api_version, kind).is_some();
     let indexes = inspection.roles.has(Role::IndexFuncs) && manifest.index_rule(&api_version, kind).is_some();
     events || indexes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_large_or_lonely_compiles_are_named() {
+        let of_mib = |mib: u64, is_alone| compiling(mib << 20, is_alone);
+        assert_eq!(of_mib(96, false), "");
+        assert_eq!(of_mib(97, false), "; compiled in about 97 MiB");
+        assert_eq!(of_mib(40, true), "; compiled in about 40 MiB, and so alone");
+        assert_eq!(of_mib(398, true), "; compiled in about 398 MiB, and so alone");
+    }
 }

@@ -167,7 +167,7 @@ pub(super) fn brief(stream: Stream, happened: &Value, mentioned: &BTreeSet<Strin
         (Stream::Calls, "attempt") => value != 0,
         (Stream::Calls, "result") | (Stream::Writes, "result") => value != "ok",
         (Stream::Log, "level") => value != "info",
-        (Stream::Calls, "reason") | (Stream::Http, "headers") | (Stream::Writes, "kind") => false,
+        (Stream::Calls, "reason") | (Stream::Http, "headers") | (Stream::Writes, "kind" | "options") => false,
         _ => !value.is_null(),
     };
     let kept = members

@@ -78,3 +78,54 @@ impl KubeApi for Replies {
 fn shown(request: &Map<String, Value>) -> String {
     flow(&Value::Object(request.clone()))
 }
+
+#[cfg(test)]
+mod tests {
+    use informant_plugin_host::{KubeAction, KubeAddress, KubeDelete, KubePropagation};
+    use informant_spec::KubeResource;
+    use serde_json::json;
+
+    use super::*;
+
+    fn delete(options: KubeDelete) -> KubeCall {
+        KubeCall {
+            plugin: Arc::from("greeter"),
+            address: KubeAddress {
+                cluster: String::new(),
+                resource: KubeResource::parse("v1/pods").unwrap(),
+                namespace: "shop".to_owned(),
+                name: "web-0".to_owned(),
+                subresource: String::new(),
+            },
+            action: KubeAction::Delete(options),
+            answer_bytes_max: 1 << 20,
+        }
+    }
+
+    #[test]
+    fn a_write_with_other_options_is_another_call() {
+        let request = json!({
+            "verb": "delete", "object": "v1/pods shop/web-0",
+            "options": { "propagationPolicy": "Orphan", "gracePeriodSeconds": 30 },
+        });
+        let Value::Object(request) = request else {
+            unreachable!("it is an object");
+        };
+        let replies = Replies::default();
+        replies.set(&[Reply {
+            request,
+            answer: Ok(b"{}".to_vec()),
+        }]);
+        let options = |propagation| KubeDelete {
+            propagation: Some(propagation),
+            grace_period_seconds: Some(30),
+            ..KubeDelete::default()
+        };
+        replies
+            .answer(&delete(options(KubePropagation::Foreground)))
+            .unwrap_err();
+        insta::assert_snapshot!(replies.difference().unwrap(), @"the plugin made the call { object: v1/pods shop/web-0, options: { gracePeriodSeconds: 30, propagationPolicy: Foreground }, verb: delete }, but the captured one is { object: v1/pods shop/web-0, options: { gracePeriodSeconds: 30, propagationPolicy: Orphan }, verb: delete }: correct the plugin, or `kube` of the step");
+        let answer = replies.answer(&delete(options(KubePropagation::Orphan)));
+        assert_eq!(answer.unwrap(), b"{}");
+    }
+}

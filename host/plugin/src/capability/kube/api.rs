@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use informant_spec::{KubeResource, KubeVerb};
+use serde_json::{Map, Value, json};
 
 use crate::capture::{KubeFailure, KubeRequest};
 use crate::text::truncated;
@@ -263,6 +264,74 @@ impl KubeError {
     }
 }
 
+impl KubeWrite {
+    /// The field manager of a plugin's writes that name none.
+    pub(crate) fn default_manager(plugin: &str) -> String {
+        format!("informant-{plugin}")
+    }
+
+    /// The options that differ from the defaults of a plugin.
+    fn asked(&self, plugin: &str) -> Map<String, Value> {
+        let KubeWrite {
+            field_manager,
+            field_validation,
+            force,
+            dry_run,
+        } = self;
+        let is_default = *field_manager == KubeWrite::default_manager(plugin);
+        given([
+            ("fieldManager", (!is_default).then(|| json!(field_manager))),
+            ("fieldValidation", field_validation.map(Value::from)),
+            ("force", force.then(|| json!(true))),
+            ("dryRun", dry_run.then(|| json!(["All"]))),
+        ])
+    }
+}
+
+impl KubeDelete {
+    /// The options that differ from the defaults.
+    fn asked(&self) -> Map<String, Value> {
+        let KubeDelete {
+            propagation,
+            grace_period_seconds,
+            uid,
+            resource_version,
+            dry_run,
+        } = self;
+        let text = |text: &String| (!text.is_empty()).then(|| json!(text));
+        let preconditions = given([("uid", text(uid)), ("resourceVersion", text(resource_version))]);
+        given([
+            ("propagationPolicy", propagation.map(|of| Value::from(of.as_str()))),
+            ("gracePeriodSeconds", grace_period_seconds.map(Value::from)),
+            (
+                "preconditions",
+                (!preconditions.is_empty()).then(|| preconditions.into()),
+            ),
+            ("dryRun", dry_run.then(|| json!(["All"]))),
+        ])
+    }
+}
+
+/// The members that have a value.
+fn given<const N: usize>(members: [(&str, Option<Value>); N]) -> Map<String, Value> {
+    let given = members
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    given.collect()
+}
+
+impl KubePropagation {
+    /// Its name in the API.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            KubePropagation::Background => "Background",
+            KubePropagation::Foreground => "Foreground",
+            KubePropagation::Orphan => "Orphan",
+        }
+    }
+}
+
 impl KubePatchKind {
     /// Its name in scenarios.
     #[must_use]
@@ -288,17 +357,20 @@ impl From<&KubeCall> for KubeRequest {
             ..KubeRequest::default()
         };
         match action {
-            KubeAction::Get | KubeAction::Delete(_) => {}
+            KubeAction::Get => {}
+            KubeAction::Delete(options) => request.options = options.asked(),
             KubeAction::List(list) => {
                 request.label_selector.clone_from(&list.label_selector);
                 request.field_selector.clone_from(&list.field_selector);
                 request.cursor.clone_from(&list.cursor);
             }
-            KubeAction::Create(document, _) | KubeAction::Update(document, _) => {
+            KubeAction::Create(document, options) | KubeAction::Update(document, options) => {
+                request.options = options.asked(&call.plugin);
                 request.document = Some(document.clone());
             }
-            KubeAction::Patch(kind, document, _) => {
+            KubeAction::Patch(kind, document, options) => {
                 request.patch = Some(kind.as_str());
+                request.options = options.asked(&call.plugin);
                 request.document = Some(document.clone());
             }
         }
@@ -315,5 +387,60 @@ impl From<&KubeError> for KubeFailure {
             message: error.message.clone(),
             retry_after: error.retry_after,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(action: KubeAction) -> String {
+        let call = KubeCall {
+            plugin: Arc::from("greeter"),
+            address: KubeAddress {
+                cluster: String::new(),
+                resource: KubeResource::parse("v1/pods").unwrap(),
+                namespace: "shop".to_owned(),
+                name: "web-0".to_owned(),
+                subresource: String::new(),
+            },
+            action,
+            answer_bytes_max: 1,
+        };
+        Value::from(KubeRequest::from(&call).options).to_string()
+    }
+
+    #[test]
+    fn requests_have_the_options_that_were_asked_for() {
+        let write = |field_manager: &str| KubeWrite {
+            field_manager: field_manager.to_owned(),
+            ..KubeWrite::default()
+        };
+        let apply = KubeWrite {
+            field_validation: Some("Strict"),
+            force: true,
+            dry_run: true,
+            ..write("me")
+        };
+        let delete = KubeDelete {
+            propagation: Some(KubePropagation::Foreground),
+            grace_period_seconds: Some(0),
+            uid: "5f1c".to_owned(),
+            ..KubeDelete::default()
+        };
+        let shown = [
+            KubeAction::Get,
+            KubeAction::Create(b"{}".to_vec(), write("informant-greeter")),
+            KubeAction::Patch(KubePatchKind::Apply, b"{}".to_vec(), apply),
+            KubeAction::Delete(KubeDelete::default()),
+            KubeAction::Delete(delete),
+        ];
+        insta::assert_snapshot!(shown.map(options).join("\n"), @r#"
+        {}
+        {}
+        {"dryRun":["All"],"fieldManager":"me","fieldValidation":"Strict","force":true}
+        {}
+        {"gracePeriodSeconds":0,"preconditions":{"uid":"5f1c"},"propagationPolicy":"Foreground"}
+        "#);
     }
 }

@@ -7,7 +7,7 @@ use informant_cache::{Catalog, Environment, Moment};
 use informant_spec::{KubeGrant, KubeVerb, PluginSpec, ResourceAttributes, allow_line};
 use tokio::sync::Semaphore;
 
-use super::api::{KubeApi, KubeError, KubeErrorCode};
+use super::api::{KubeApi, KubeError, KubeErrorCode, KubeWrite};
 use super::metrics::KubeSeries;
 use super::writes::{OwnCache, OwnWrites, WRITES_LAST, Writes, WritesStatus, WritingKey};
 use crate::capability::parts::{Current, PluginParts};
@@ -79,7 +79,7 @@ impl KubePlugin {
 
     /// The field manager of writes that name none.
     pub(super) fn field_manager(&self) -> String {
-        format!("informant-{}", self.plugin)
+        KubeWrite::default_manager(&self.plugin)
     }
 
     pub(super) fn set(&self, spec: &PluginSpec, grants: &Arc<Current<KubeGrants>>, now: Moment) {

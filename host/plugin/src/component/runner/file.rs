@@ -23,8 +23,8 @@ use crate::sync::lock;
 /// The path of a runner without a file, in messages.
 const BUILT_IN: &str = "the built-in script runner";
 
-/// How long the file of a runner may take to be read: 10 s, as the files of plugins. After that its scripts are
-/// refused, and the read continues on its thread.
+/// How long the file of a runner, and its native code next to it, may each take to be read: 10 s, as the files of
+/// plugins. After that its scripts are refused, or it is compiled. The read continues on its thread.
 pub(crate) const RUNNER_READ_MAX: Duration = Duration::from_secs(10);
 
 /// Where a script runner is.
@@ -50,16 +50,20 @@ pub(super) struct RunnerFile {
 
 impl RunnerSource {
     /// Reads the runner of scripts with this suffix. Blocks.
-    pub(super) fn read(&self, suffix: &Suffix) -> Result<RunnerFile, RunnerProblem> {
+    pub(super) fn read(&self, suffix: &Suffix, at: &ReadPosition) -> Result<RunnerFile, RunnerProblem> {
         match self {
             RunnerSource::BuiltIn(bytes) => Ok(RunnerFile {
                 path: PathBuf::from(BUILT_IN),
                 bytes: Arc::from(&bytes[..]),
             }),
             RunnerSource::Configured(path) => read(path),
-            RunnerSource::Released { file, folders } => {
-                let places: Vec<PathBuf> = folders.iter().map(|folder| folder.join(file)).collect();
-                match places.iter().find(|place| place.exists()) {
+            RunnerSource::Released { file, .. } => {
+                let places = self.places();
+                let is_there = |place: &&PathBuf| {
+                    at.set(place);
+                    place.exists()
+                };
+                match places.iter().find(is_there) {
                     Some(place) => read(place),
                     None => Err(RunnerProblem::NotInstalled {
                         suffix: suffix.clone(),
@@ -71,16 +75,12 @@ impl RunnerSource {
         }
     }
 
-    /// The problem of a file that takes too long to be read.
-    fn late(&self) -> RunnerProblem {
-        let path = match self {
-            RunnerSource::BuiltIn(_) => PathBuf::from(BUILT_IN),
-            RunnerSource::Configured(path) => path.clone(),
-            RunnerSource::Released { file, folders } => folders.first().map_or(file.into(), |folder| folder.join(file)),
-        };
-        RunnerProblem::ReadTimeout {
-            runner: path,
-            within: RUNNER_READ_MAX,
+    /// Where its file may be, in the order in which they are looked at.
+    fn places(&self) -> Vec<PathBuf> {
+        match self {
+            RunnerSource::BuiltIn(_) => vec![PathBuf::from(BUILT_IN)],
+            RunnerSource::Configured(path) => vec![path.clone()],
+            RunnerSource::Released { file, folders } => folders.iter().map(|folder| folder.join(file)).collect(),
         }
     }
 }
@@ -110,11 +110,47 @@ fn read(path: &Path) -> Result<RunnerFile, RunnerProblem> {
     })
 }
 
-/// Reads the file of a runner, once at a time: a file system may never answer, which costs one thread.
+/// Reads files of a runner, once at a time: a file system may never answer, which costs one thread.
 pub(super) struct FileReads {
     turn: Arc<Semaphore>,
     /// When the read that has the turn began.
     began: Mutex<Moment>,
+    position: ReadPosition,
+}
+
+/// The file that a read is at, which a late one names. Clones share it.
+#[derive(Clone, Default)]
+pub(super) struct ReadPosition(Arc<Mutex<PathBuf>>);
+
+/// Why a read has no result.
+#[derive(Debug)]
+pub(super) enum Unanswered {
+    /// It is at this file for longer than [`RUNNER_READ_MAX`].
+    Late(PathBuf),
+    /// The process stops.
+    Stopping,
+}
+
+impl From<Unanswered> for LoadProblem {
+    fn from(unanswered: Unanswered) -> LoadProblem {
+        match unanswered {
+            Unanswered::Late(runner) => LoadProblem::from(RunnerProblem::ReadTimeout {
+                runner,
+                within: RUNNER_READ_MAX,
+            }),
+            Unanswered::Stopping => LoadProblem::Stopping,
+        }
+    }
+}
+
+impl ReadPosition {
+    fn set(&self, file: &Path) {
+        file.clone_into(&mut lock(&self.0));
+    }
+
+    fn file(&self) -> PathBuf {
+        lock(&self.0).clone()
+    }
 }
 
 impl Default for FileReads {
@@ -122,6 +158,7 @@ impl Default for FileReads {
         FileReads {
             turn: Arc::new(Semaphore::new(1)),
             began: Mutex::new(Moment::ZERO),
+            position: ReadPosition::default(),
         }
     }
 }
@@ -137,18 +174,21 @@ impl FileReads {
         env: &dyn Environment,
         pool: &Handle,
     ) -> Result<RunnerFile, LoadProblem> {
+        let first = source.places().into_iter().next().unwrap_or_default();
         let (of_thread, suffix) = (source.clone(), suffix.clone());
-        self.run(source, env, pool, move || of_thread.read(&suffix)).await
+        let read = move |at: ReadPosition| of_thread.read(&suffix, &at);
+        Ok(self.run(&first, env, pool, read).await??)
     }
 
-    async fn run(
+    /// Runs `read` on `pool`, which begins with the file `first`, and says where it is.
+    pub(super) async fn run<R: Send + 'static>(
         &self,
-        source: &RunnerSource,
+        first: &Path,
         env: &dyn Environment,
         pool: &Handle,
-        read: impl FnOnce() -> Result<RunnerFile, RunnerProblem> + Send + 'static,
-    ) -> Result<RunnerFile, LoadProblem> {
-        let late = || LoadProblem::from(source.late());
+        read: impl FnOnce(ReadPosition) -> R + Send + 'static,
+    ) -> Result<R, Unanswered> {
+        let late = || Unanswered::Late(self.position.file());
         let turn = Arc::clone(&self.turn);
         let turn = match Arc::clone(&turn).try_acquire_owned() {
             Ok(turn) => turn,
@@ -156,19 +196,21 @@ impl FileReads {
                 let deadline = *lock(&self.began) + RUNNER_READ_MAX;
                 tokio::select! {
                     biased;
-                    turn = turn.acquire_owned() => turn.map_err(|_| LoadProblem::Stopping)?,
+                    turn = turn.acquire_owned() => turn.map_err(|_| Unanswered::Stopping)?,
                     () = env.sleep(deadline - env.now()) => return Err(late()),
                 }
             }
         };
         *lock(&self.began) = env.now();
+        self.position.set(first);
+        let position = self.position.clone();
         let reading = pool.spawn_blocking(move || {
             let _until_it_returns = turn;
-            read()
+            read(position)
         });
         tokio::select! {
             biased;
-            read = reading => Ok(read.map_err(|_| LoadProblem::Stopping)??),
+            read = reading => read.map_err(|_| Unanswered::Stopping),
             () = env.sleep(RUNNER_READ_MAX) => Err(late()),
         }
     }
@@ -218,6 +260,8 @@ impl RunnerFile {
 mod tests {
     use std::sync::mpsc;
 
+    use tokio::sync::oneshot;
+
     use super::*;
     use crate::testing::TokioTime;
 
@@ -260,32 +304,58 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_file_that_is_never_read_refuses_its_scripts() {
-        let (reads, source) = (
-            FileReads::default(),
-            RunnerSource::Configured(PathBuf::from("lua.wasm")),
-        );
+        let reads = FileReads::default();
         let (release, hangs) = mpsc::channel::<()>();
-        let read = async |read: Box<dyn FnOnce() -> Result<RunnerFile, RunnerProblem> + Send>| {
-            let file = reads.run(&source, &TokioTime, &Handle::current(), read).await;
-            file.map_or_else(|problem| problem.to_string(), |_| "read".to_owned())
+        let (arrive, arrived) = oneshot::channel();
+        let read = async |read: Box<dyn FnOnce(ReadPosition) -> RunnerFile + Send>| {
+            let first = Path::new("bin/lua.wasm");
+            let file = reads.run(first, &TokioTime, &Handle::current(), read).await;
+            file.map_or_else(
+                |unanswered| LoadProblem::from(unanswered).to_string(),
+                |_| "read".to_owned(),
+            )
         };
         let file = || RunnerFile {
             path: PathBuf::from("lua.wasm"),
             bytes: Arc::from([]),
         };
-        let hanging = read(Box::new(move || {
+        let hanging = read(Box::new(move |at: ReadPosition| {
+            // There is none in the first folder.
+            at.set(Path::new("lib/lua.wasm"));
+            arrive.send(()).unwrap();
             let _ = hangs.recv();
-            Ok(file())
+            file()
         }));
         // Time does not pass by itself while a thread blocks.
-        let (late, ()) = tokio::join!(hanging, tokio::time::advance(RUNNER_READ_MAX));
-        insta::assert_snapshot!(late, @"its runner, lua.wasm, cannot be read: its file system has not answered within 10 s; its scripts are tried again when it does");
+        let passes = async {
+            arrived.await.unwrap();
+            tokio::time::advance(RUNNER_READ_MAX).await;
+        };
+        let (late, ()) = tokio::join!(hanging, passes);
+        insta::assert_snapshot!(late, @"its runner, lib/lua.wasm, cannot be read: its file system has not answered within 10 s; its scripts are tried again when it does");
         // The first one still has the turn.
-        let second = read(Box::new(|| panic!("read twice")));
+        let second = read(Box::new(|_| panic!("read twice")));
         let (second, ()) = tokio::join!(second, tokio::time::advance(RUNNER_READ_MAX));
         assert_eq!(second, late);
         release.send(()).unwrap();
         drop(reads.turn.acquire().await.unwrap());
-        assert_eq!(read(Box::new(move || Ok(file()))).await, "read");
+        assert_eq!(read(Box::new(move |_| file())).await, "read");
+    }
+
+    #[test]
+    fn a_read_says_which_folder_it_is_at() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = RunnerSource::Released {
+            file: "lua.wasm",
+            folders: ["bin", "lib", "share"].map(|name| folder.path().join(name)).into(),
+        };
+        let at = ReadPosition::default();
+        source.read(&suffix("lua"), &at).err().unwrap();
+        assert_eq!(at.file(), folder.path().join("share/lua.wasm"));
+        let lib = folder.path().join("lib");
+        std::fs::create_dir(&lib).unwrap();
+        std::fs::write(lib.join("lua.wasm"), "runner").unwrap();
+        source.read(&suffix("lua"), &at).ok().unwrap();
+        assert_eq!(at.file(), lib.join("lua.wasm"));
     }
 }

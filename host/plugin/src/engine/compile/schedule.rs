@@ -4,7 +4,8 @@
 //! enter ──▶ waiting, oldest first ──fits──▶ running ──turn dropped──▶ its memory is free: the next ones begin
 //! ```
 //!
-//! - What is expected to take more than all of the memory runs alone. Nothing is refused.
+//! - What is expected to take more than all of the memory begins when nothing else runs, and runs alone. Nothing is
+//!   refused.
 //! - Short compiles pass long ones that wait, and one place and [`SHORT_COMPILE_BYTES_MAX`] are never taken by long
 //!   ones.
 //! - None starves: one that waits is passed by at most [`PASSES_MAX`] others that delay it.
@@ -12,10 +13,10 @@
 //! It knows no compiler: a turn is held while something is compiled, and given back by dropping it, whatever happens.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use informant_cache::Moment;
+use informant_spec::Digest;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 use tokio::sync::Notify;
@@ -25,6 +26,9 @@ use crate::sync::lock;
 /// Memory for compiling, without `compile-memory` of `[plugins]`: 512 MiB. Enough for a component from Python or
 /// JavaScript and a few short ones next to it. What needs more runs alone.
 pub const COMPILE_MEMORY_DEFAULT_BYTES: u64 = 512 << 20;
+
+/// The expected memory of the smallest compile, which every one exceeds: 32 MiB.
+const COMPILE_BYTES_MIN: u64 = 32 << 20;
 
 /// The expected memory of a short compile: at most 96 MiB, as of components below some 2 MiB. They take a second or
 /// two. So much of the memory, and one place, are left to them.
@@ -46,16 +50,17 @@ const PLACES_MIN: usize = 2;
 /// to 40 times their bytes, the largest at a time most; the rest of the file is copied a few times: read, put into the
 /// artifact, sent back.
 pub(crate) fn expected_memory_bytes(component_bytes: usize, code_bytes: usize) -> u64 {
-    const BASE: u64 = 32 << 20;
     let (component, code) = (component_bytes as u64, code_bytes as u64);
-    BASE.saturating_add(component.saturating_mul(8))
+    COMPILE_BYTES_MIN
+        .saturating_add(component.saturating_mul(8))
         .saturating_add(code.saturating_mul(32))
 }
 
 /// A component that is being compiled, or waits for that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CompileJob {
-    pub(crate) file: PathBuf,
+    /// Of the component.
+    pub(crate) digest: Digest,
     pub(crate) memory_bytes: u64,
     /// When it began to be compiled, or to wait.
     pub(crate) since: Moment,
@@ -156,18 +161,19 @@ impl CompileSchedule {
         ledger.admit();
     }
 
-    /// Whether a compile that is expected to take so much memory has to be alone.
+    /// Whether nothing runs next to a compile that is expected to take so much memory: it leaves less than every other
+    /// one takes.
     pub(crate) fn is_alone(&self, memory_bytes: u64) -> bool {
-        memory_bytes > lock(&self.ledger).limits.memory_of(memory_bytes)
+        memory_bytes.saturating_add(COMPILE_BYTES_MIN) >= lock(&self.ledger).limits.memory_bytes
     }
 
     /// Adds a compile, which may begin at once, or waits.
-    pub(crate) fn enter(&self, file: &Path, memory_bytes: u64, now: Moment) -> CompileTurn<'_> {
+    pub(crate) fn enter(&self, digest: Digest, memory_bytes: u64, now: Moment) -> CompileTurn<'_> {
         let mut ledger = lock(&self.ledger);
         ledger.last += 1;
         let (number, begins) = (ledger.last, Arc::new(Notify::new()));
         let job = CompileJob {
-            file: file.to_owned(),
+            digest,
             memory_bytes,
             since: now,
             is_waiting: true,
@@ -186,12 +192,12 @@ impl CompileSchedule {
         }
     }
 
-    /// The compile of this file, if there is one.
-    pub(crate) fn of(&self, file: &Path) -> Option<CompileJob> {
+    /// The compile of this component, if there is one.
+    pub(crate) fn of(&self, digest: Digest) -> Option<CompileJob> {
         let ledger = lock(&self.ledger);
         let waiting = ledger.waiting.values().map(|waiting| &waiting.job);
         let mut jobs = ledger.running.values().chain(waiting);
-        jobs.find(|job| job.file == file).cloned()
+        jobs.find(|job| job.digest == digest).cloned()
     }
 }
 

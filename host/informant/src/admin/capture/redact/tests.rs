@@ -18,6 +18,45 @@ fn values_of_credentials_become_placeholders() {
 }
 
 #[test]
+fn numbers_with_the_name_of_a_credential_become_zero() {
+    let value = json!({
+        "password": 4711, "pass": [1, "two", 0], "token": 0, "secret": true, "port": 80,
+        "env": [{ "name": "DB_PASSWORD", "value": -1.5 }],
+    });
+    let (shown, found) = redacted(value.clone(), Use::Data);
+    assert_eq!(
+        shown,
+        json!({
+            "password": 0, "pass": [0, "REDACTED", 0], "token": 0, "secret": true, "port": 80,
+            "env": [{ "name": "DB_PASSWORD", "value": 0 }],
+        })
+    );
+    assert_eq!(found, ["DB_PASSWORD", "pass", "password"]);
+    assert_eq!(
+        redacted(value, Use::Pattern).0,
+        json!({ "token": 0, "secret": true, "port": 80, "env": [{ "name": "DB_PASSWORD" }] })
+    );
+}
+
+#[test]
+fn only_harmless_headers_of_requests_are_kept() {
+    let mut redactor = Redactor::default();
+    let headers = json!({
+        "accept": "text/plain", "authorization": "Bearer abc", "content-type": "text/plain", "x-auth-key": "abc",
+        "user-agent": "greeter (https://user:pass@host.example)",
+    });
+    let Value::Object(mut headers) = headers else {
+        unreachable!("it is an object");
+    };
+    redactor.request_headers(&mut headers);
+    assert_eq!(
+        Value::from(headers),
+        json!({ "accept": "text/plain", "content-type": "text/plain" })
+    );
+    assert_eq!(redactor.found(), ["authorization", "user-agent", "x-auth-key"]);
+}
+
+#[test]
 fn names_of_places_are_kept() {
     let value = json!({
         "secretName": "db", "secretRef": { "name": "db" }, "tokenPath": "/var/token", "passwordFile": "/etc/p",
@@ -53,17 +92,8 @@ fn secrets_keep_their_keys_only() {
     assert_eq!(shown["items"][0]["data"], json!({ "a": "UkVEQUNURUQ=" }));
     assert_eq!(shown["items"][0]["stringData"], json!({ "b": "REDACTED" }));
     assert_eq!(found, ["data of Secrets", "stringData of Secrets"]);
-    // What the API server answers to a list has no kind, nor has a patch.
-    let mut redactor = Redactor::default();
-    let mut patch = json!({ "data": { "a": "YQ==" } });
-    redactor.object("v1/secrets", &mut patch, Use::Pattern);
-    assert_eq!(patch, json!({}));
-    let mut list = json!({ "items": [{ "data": { "a": "YQ==" } }] });
-    redactor.object("v1/secrets", &mut list, Use::Data);
-    assert_eq!(list, json!({ "items": [{ "data": { "a": "UkVEQUNURUQ=" } }] }));
-    let mut config_map = json!({ "kind": "ConfigMap", "apiVersion": "v1", "data": { "a": "b" } });
-    redactor.object("v1/configmaps", &mut config_map, Use::Data);
-    assert_eq!(config_map["data"]["a"], "b");
+    let config_map = json!({ "kind": "ConfigMap", "apiVersion": "v1", "data": { "a": "b" } });
+    assert_eq!(redacted(config_map.clone(), Use::Data), (config_map, Vec::new()));
 }
 
 #[test]
@@ -89,6 +119,7 @@ fn credentials_in_texts_are_cut_out() {
         "password=abc&user=me",
         "login(user=me, password=abc) failed, my.token=abc, monkey=abc",
         r#"got {"a":1,"password": "a\"b","b":"c"} and {"token":"cut o"#,
+        r#"got {"token": 4711,"pass":-1.5e3} and {"token":true,"pass":"#,
         "{\"plain\":1}\n{\"apiKey\":\"abc\"}",
         "ünïcode://ä:ö@ü",
     ];
@@ -130,6 +161,9 @@ fn credentials_in_texts_are_cut_out() {
     got {"a":1,"password": "REDACTED","b":"c"} and {"token":"REDACTED
     got {"a":1,"password": "*","b":"c"} and {"token":"*
 
+    got {"token": REDACTED,"pass":REDACTED} and {"token":true,"pass":
+    got {"token": *,"pass":*} and {"token":true,"pass":
+
     {"plain":1}
     {"apiKey":"REDACTED"}
     {"plain":1}
@@ -142,11 +176,13 @@ fn credentials_in_texts_are_cut_out() {
 
 #[test]
 fn values_of_secrets_stay_base64_whatever_their_names() {
-    let mut redactor = Redactor::default();
-    let mut secret = json!({ "data": { "password": "YQ==" }, "metadata": { "annotations": { "token": "t" } } });
-    redactor.object("v1/secrets", &mut secret, Use::Data);
-    assert_eq!(secret["data"]["password"], "UkVEQUNURUQ=");
-    assert_eq!(secret["metadata"]["annotations"]["token"], "REDACTED");
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "data": { "password": "YQ==" },
+        "metadata": { "annotations": { "token": "t" } },
+    });
+    let shown = redacted(secret, Use::Data).0;
+    assert_eq!(shown["data"]["password"], "UkVEQUNURUQ=");
+    assert_eq!(shown["metadata"]["annotations"]["token"], "REDACTED");
 }
 
 #[test]

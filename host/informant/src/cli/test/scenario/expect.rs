@@ -105,7 +105,7 @@ impl Stream {
         match self {
             Stream::Calls => &["attempt", "call", "error", "object", "reason", "requeueAfter", "result"],
             Stream::Log => &["fields", "level", "message"],
-            Stream::Writes => &["document", "kind", "object", "result", "subresource", "verb"],
+            Stream::Writes => &["document", "kind", "object", "options", "result", "subresource", "verb"],
             Stream::Http => &["body", "error", "headers", "method", "status", "url"],
             Stream::DeadLetters => &["error", "object"],
         }

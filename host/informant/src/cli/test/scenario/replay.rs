@@ -21,13 +21,14 @@ const MEMBERS: [&str; 7] = [
 
 const CALLS: [&str; 3] = ["on-add", "on-delete", "on-update"];
 
-const REPLY_MEMBERS: [&str; 9] = [
+const REPLY_MEMBERS: [&str; 10] = [
     "cursor",
     "error",
     "fieldSelector",
     "kind",
     "labelSelector",
     "object",
+    "options",
     "reply",
     "subresource",
     "verb",

@@ -13,6 +13,10 @@ const MIB: u64 = 1 << 20;
 /// A compile: its name, when it is asked for, its expected memory in MiB, and how many seconds it takes.
 type Compile = (&'static str, u64, u64, u64);
 
+fn digest(name: &str) -> Digest {
+    Digest::of(name.as_bytes())
+}
+
 /// Runs `compiles`; each takes its time on `processors` with this memory in MiB. Returns when each began and ended, in
 /// seconds, in the order of their beginnings.
 async fn run(memory: u64, processors: usize, compiles: &[Compile]) -> String {
@@ -21,7 +25,7 @@ async fn run(memory: u64, processors: usize, compiles: &[Compile]) -> String {
     let start = Instant::now();
     let one = async |(name, asked, memory, seconds): Compile| {
         sleep(Duration::from_secs(asked)).await;
-        let turn = schedule.enter(Path::new(name), memory * MIB, Moment::ZERO);
+        let turn = schedule.enter(digest(name), memory * MIB, Moment::ZERO);
         turn.begins().await;
         let began = start.elapsed().as_secs();
         sleep(Duration::from_secs(seconds)).await;
@@ -76,8 +80,24 @@ async fn a_compile_above_the_memory_runs_alone() {
     ");
     let schedule = CompileSchedule::new(8, CompileGauges::default());
     schedule.set_memory_max(512 * MIB);
-    let alone = [40, 96, 416, 417].map(|memory| schedule.is_alone(memory * MIB));
-    assert_eq!(alone, [false, false, false, true]);
+    let alone = [40, 96, 417, 479, 480, 513].map(|memory| schedule.is_alone(memory * MIB));
+    assert_eq!(alone, [false, false, false, false, true, true]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_leaves_memory_for_short_compiles_only_is_not_alone() {
+    let compiles = [("large", 0, 450, 4), ("other", 1, 97, 1), ("short", 1, 62, 1)];
+    insta::assert_snapshot!(run(512, 8, &compiles).await, @r"
+    large 0-4
+    short 1-2
+    other 4-5
+    ");
+    // The smallest one takes more than is left here.
+    let compiles = [("large", 0, 480, 4), ("short", 1, 33, 1)];
+    insta::assert_snapshot!(run(512, 8, &compiles).await, @r"
+    large 0-4
+    short 4-5
+    ");
 }
 
 #[tokio::test(start_paused = true)]
@@ -129,26 +149,26 @@ async fn a_dropped_turn_lets_others_begin() {
     let gauges = CompileGauges::default();
     let schedule = CompileSchedule::new(8, gauges.clone());
     schedule.set_memory_max(64 * MIB);
-    let enter = |name: &str| schedule.enter(Path::new(name), 40 * MIB, Moment::ZERO);
+    let enter = |name: &str| schedule.enter(digest(name), 40 * MIB, Moment::ZERO);
     let (first, second, third) = (enter("first"), enter("second"), enter("third"));
     first.begins().await;
     let counts = || [&gauges.waiting, &gauges.running, &gauges.memory_bytes].map(Gauge::get);
     assert_eq!(counts(), [2, 1, 40 << 20]);
-    assert!(second.is_waiting() && schedule.of(Path::new("second")).unwrap().is_waiting);
+    assert!(second.is_waiting() && schedule.of(digest("second")).unwrap().is_waiting);
     drop(second);
     assert_eq!((counts(), third.is_waiting()), ([1, 1, 40 << 20], true));
-    assert_eq!(schedule.of(Path::new("second")), None);
+    assert_eq!(schedule.of(digest("second")), None);
     drop(first);
     third.begins().await;
     assert_eq!(counts(), [0, 1, 40 << 20]);
     third.began(Moment::ZERO + Duration::from_secs(3));
     let expected = CompileJob {
-        file: PathBuf::from("third"),
+        digest: digest("third"),
         memory_bytes: 40 * MIB,
         since: Moment::ZERO + Duration::from_secs(3),
         is_waiting: false,
     };
-    assert_eq!(schedule.of(Path::new("third")), Some(expected));
+    assert_eq!(schedule.of(digest("third")), Some(expected));
     drop(third);
     assert_eq!(counts(), [0, 0, 0]);
 }
@@ -157,8 +177,8 @@ async fn a_dropped_turn_lets_others_begin() {
 async fn more_memory_lets_those_begin_that_fit() {
     let schedule = CompileSchedule::new(8, CompileGauges::default());
     schedule.set_memory_max(64 * MIB);
-    let _first = schedule.enter(Path::new("first"), 40 * MIB, Moment::ZERO);
-    let second = schedule.enter(Path::new("second"), 40 * MIB, Moment::ZERO);
+    let _first = schedule.enter(digest("first"), 40 * MIB, Moment::ZERO);
+    let second = schedule.enter(digest("second"), 40 * MIB, Moment::ZERO);
     assert!(second.is_waiting());
     schedule.set_memory_max(80 * MIB);
     assert!(!second.is_waiting());

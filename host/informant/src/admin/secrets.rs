@@ -1,4 +1,4 @@
-//! Secrets without their data: what it is called, and how long it is.
+//! What a Secret is, and Secrets without their data: what it is called, and how long it is.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,19 @@ use base64::engine::general_purpose::STANDARD;
 use informant_cache::SourceInfo;
 use serde_json::value::{RawValue, to_raw_value};
 
+/// Whether objects with this `apiVersion` and `kind` are Secrets.
+pub(super) fn is_secret(api_version: &str, kind: &str) -> bool {
+    (api_version, kind) == ("v1", "Secret")
+}
+
 /// Whether the objects of a source are Secrets.
 pub(super) fn are_secrets(source: &SourceInfo) -> bool {
-    (source.api_version.as_str(), source.kind.as_str()) == ("v1", "Secret")
+    is_secret(&source.api_version, &source.kind)
+}
+
+/// Whether a resource is that of Secrets.
+pub(super) fn is_of_secrets(resource: &str) -> bool {
+    resource == "v1/secrets"
 }
 
 /// The members of a JSON object, as text: of any depth.
