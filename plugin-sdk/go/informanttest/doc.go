@@ -17,6 +17,9 @@
 // The variables that the plugin registers by informant.Config and informant.State have their first values again in each
 // New. Other variables keep theirs. Only one plugin runs at a time, so such tests cannot be parallel.
 //
+// The test fails if a handler leaves goroutines behind that run for 100 ms and more after it has returned: in a
+// component they do not run between calls.
+//
 // [Scenario] runs a scenario file, with retries and time.
 //
 // Limits of time and memory are not simulated, and a strategic patch or an apply works like a merge patch: test those

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -101,8 +102,9 @@ func StartWith(t testing.TB, context map[string]any) (*Plugin, error) {
 	host.Current = p.fake
 	transport := http.DefaultTransport
 	http.DefaultTransport = refuseRequests{}
+	host.ReportGoroutines = func(text string) { t.Error(text) }
 	stop := func() {
-		host.Current = nil
+		host.Current, host.ReportGoroutines = nil, nil
 		http.DefaultTransport = transport
 	}
 	err := p.describe()
@@ -273,6 +275,9 @@ func (p *Plugin) HTTP(answer func(request *http.Request) (*http.Response, error)
 type answers func(*http.Request) (*http.Response, error)
 
 func (a answers) RoundTrip(request *http.Request) (*http.Response, error) {
+	// An answer of a server of the test keeps a connection open, with goroutines that are not the plugin's.
+	before := runtime.NumGoroutine()
+	defer func() { host.TestGoroutines.Add(int64(max(0, runtime.NumGoroutine()-before))) }()
 	return a(request)
 }
 
