@@ -1,7 +1,8 @@
 // Package informanttest replaces Informant in tests of a plugin, with plain go test.
 //
 // [New] starts the plugin that the package under test registers, and calls it as Informant does. The test puts and
-// deletes objects, and the plugin receives the fields that its types have. The cache has the objects that were put.
+// deletes objects, and the plugin receives the fields that its types have. The cache has the objects that were put,
+// and an informer for each kind that the plugin registers; [Plugin.Informer] adds others.
 //
 //	func TestGreetsPods(t *testing.T) {
 //		p := informanttest.New(t, nil)
