@@ -7,8 +7,8 @@ import (
 	"informant.example/plugin-sdk/go/internal/host"
 )
 
-// reportGoroutines reports goroutines that a call has left behind: in a component by a warning, once for each export; in
-// a test by a failure.
+// reportGoroutines reports goroutines that a call has left behind: in a component by a warning, once for each export,
+// and in a test by a failure.
 func (p *plugin) reportGoroutines(what string, before int) {
 	if goroutines() <= before {
 		return

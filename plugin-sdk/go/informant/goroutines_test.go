@@ -25,8 +25,8 @@ func (r *recorder) Error(arguments ...any) {
 	r.errors = append(r.errors, fmt.Sprint(arguments...))
 }
 
-const leftBehind = "left goroutines behind (1): they do not run between calls, and may continue in a call for another " +
-	"object; finish them or wait for them before the handler returns, for example with sync.WaitGroup"
+const leftBehind = "left goroutines behind (1): they do not run between calls, and may continue in a call for " +
+	"another object; finish them or wait for them before the handler returns, for example with sync.WaitGroup"
 
 // The goroutines of the test binary, besides that of a test.
 var goroutinesAtStart = runtime.NumGoroutine()

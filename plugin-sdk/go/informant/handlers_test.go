@@ -304,6 +304,25 @@ func TestARegisteredKindHasAnInformerWithoutObjects(t *testing.T) {
 		"info: services=the test has no informer \"services\": call p.Informer, or put an object")
 }
 
+func TestAnIndexExistsForAllKindsOfThePlugin(t *testing.T) {
+	informant.Register(t, func() {
+		byApp := func(pod *Labeled) ([]string, error) { return []string{pod.Metadata.Labels["app"]}, nil }
+		informant.For[Labeled]("v1", "Node").Index("zone", func(*Labeled) ([]string, error) { return []string{"z"}, nil })
+		informant.For[Labeled]("v1", "Pod").Index("app", byApp).OnUpsert(
+			func(ctx *informant.Context, _ *informant.Event, _ *Labeled) (result, error) {
+				for _, informer := range []string{"pods", "nodes"} {
+					values, err := ctx.Store.IndexValues(informer, "app")
+					slog.Info(informer, "values", values, "error", err)
+				}
+				return result{}, nil
+			})
+	})
+	p := informanttest.New(t, nil)
+	must(t, p.Put(`{"apiVersion":"v1","kind":"Node","metadata":{"name":"n"}}`))
+	must(t, p.Put(labeled("a", "app", "x")))
+	checkLogs(t, p, `info: pods values=["x"] error=null`, "info: nodes values=null error=null")
+}
+
 func TestATestNamesTheInformerAndTheClusterOfARegisteredKind(t *testing.T) {
 	informant.Register(t, func() {
 		informant.For[Labeled]("v1", "Pod").OnUpsert(counts("pods"))
