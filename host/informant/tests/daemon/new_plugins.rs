@@ -160,6 +160,7 @@ fn python_from_template_to_script_and_component() {
     let config = format!("{config}\n[script-runners]\npy = {:?}\n", python_runner());
     fs::write(greeter.path("config.toml"), &config).unwrap();
     let said = greeter.informant(&["plugin", "inspect", "handler.py", "--config", "config.toml"]);
+    assert!(said.contains("script    handler.py\n"), "{said}");
     assert!(said.contains("roles     event-handler"), "{said}");
     let said = greeter.informant(&["check", "--offline"]);
     assert!(said.contains("plugin greeter: "), "{said}");
