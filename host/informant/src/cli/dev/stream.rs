@@ -157,7 +157,7 @@ mod tests {
         update v1/pods web/a in 1.4 ms: ok
         update v1/pods web/a in cluster east in 1.4 ms: requeued, again in 30s
         update v1/pods web/a, retry 1 in 1.4 ms: retryable: no such team
-        update v1/pods web/a in 1.4 ms: trapped: on-update for web/a trapped: it panicked
+        update v1/pods web/a in 1.4 ms: trap: on-update for web/a trapped: it panicked
         no phase
         in greet
         ");
