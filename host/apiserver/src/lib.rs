@@ -31,7 +31,7 @@
 //! stored
 //! history protobuf query table
 //! document openapi page routes selection
-//! admit labels representation store
+//! admit labels owners representation store
 //! fault patch replica_cache scale
 //! list watches writes
 //! discovery state
@@ -63,6 +63,7 @@ mod list;
 mod listen;
 mod openapi;
 mod options;
+mod owners;
 mod page;
 mod patch;
 pub mod printers;
