@@ -95,7 +95,7 @@ pub use body::{Body, BodyError};
 pub use clock::Clock;
 pub use fault::{Action, Answer, Ending, Fault, Filter, Injection, Rule};
 pub use faults::Faults;
-pub use kinds::Kind;
+pub use kinds::{Kind, built_in as built_in_kinds};
 pub use options::Options;
 pub use replica::Replica;
 pub use server::{ApiServer, Stats, WriteRecord};
