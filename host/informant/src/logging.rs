@@ -558,7 +558,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_dev_are_escaped_and_traces_have_lines_of_their_own() {
+    fn lines_of_dev_are_escaped_and_traces_below_them() {
         let flags = for_dev(&LogFlags {
             log_level: LEVEL_DEFAULT.to_owned(),
             log_format: LogFormat::Plain,

@@ -15,7 +15,7 @@ import (
 	"informant.example/plugin-sdk/go/internal/host"
 )
 
-// recorder is a test that goes on after its errors.
+// recorder is a test that continues after its errors.
 type recorder struct {
 	testing.TB
 	errors []any

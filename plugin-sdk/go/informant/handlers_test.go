@@ -323,7 +323,7 @@ func TestAnIndexExistsForAllKindsOfThePlugin(t *testing.T) {
 	checkLogs(t, p, `info: pods values=["x"] error=null`, "info: nodes values=null error=null")
 }
 
-func TestATestNamesTheInformerAndTheClusterOfARegisteredKind(t *testing.T) {
+func TestInformersOfRegisteredKindsCanBeRenamed(t *testing.T) {
 	informant.Register(t, func() {
 		informant.For[Labeled]("v1", "Pod").OnUpsert(counts("pods"))
 		informant.For[Labeled]("v1", "Node").OnUpsert(counts("machines", "nodes"))
