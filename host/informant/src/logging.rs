@@ -573,7 +573,8 @@ mod tests {
             let fields = r#"{"restarts":3}"#;
             tracing::debug!(target: GUEST_TARGET, plugin, stream = "log", fields, "web/a restarted\n");
             let fields = r#"{"stack":"main.greet(...)\n\t/greeter/handler.go:7\n","tries":2}"#;
-            tracing::error!(target: GUEST_TARGET, plugin, stream = "log", fields, "panic in on-add: no\u{1b}[31m\nphase");
+            let stream = "log";
+            tracing::error!(target: GUEST_TARGET, plugin, stream, fields, "panic in on-add: no\u{1b}[31m\nphase");
             tracing::info!(target: "informant_informer", "informer started");
             tracing::warn!(target: "informant_informer", informer = "pods", "watch stale");
         });

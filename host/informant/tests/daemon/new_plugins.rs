@@ -1,8 +1,8 @@
 //! From `informant plugin new` to a component, in each language whose tools are installed: the test of the template
 //! passes, and Informant would load what `plugin build` writes.
 //!
-//! `cargo xtask guests` installs zig and esbuild, and `cargo xtask python-runner` componentize-py. Rust builds without a
-//! network: with the versions of this repository.
+//! `cargo xtask guests` installs zig and esbuild, and `cargo xtask python-runner` installs componentize-py. Rust builds
+//! without a network: with the versions of this repository.
 
 use std::ffi::OsString;
 use std::fs;
