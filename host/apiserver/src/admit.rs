@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::kinds::Kind;
 use crate::labels;
+use crate::owners;
 use crate::status::{FieldError, Status};
 use crate::stored;
 
@@ -167,9 +168,9 @@ fn is_dns_label(label: &str) -> bool {
         && bytes.iter().all(|byte| alphanumeric(byte) || *byte == b'-')
 }
 
-/// Checks the labels of an object that is about to be stored.
-pub(crate) fn labels(kind: &Kind, metadata: &Map<String, Value>) -> Result<(), Status> {
-    let issues = labels::issues(metadata);
+/// Checks the labels and owner references of an object that is about to be stored.
+pub(crate) fn metadata(kind: &Kind, metadata: &Map<String, Value>) -> Result<(), Status> {
+    let issues = [labels::issues(metadata), owners::issues(metadata)].concat();
     if issues.is_empty() {
         return Ok(());
     }

@@ -190,7 +190,8 @@ fn path(kind: &Kind) -> (String, String, String) {
     (kind.group.clone(), kind.version.clone(), kind.plural.clone())
 }
 
-pub(crate) fn built_in() -> impl Iterator<Item = Kind> {
+/// The kinds of Kubernetes itself.
+pub fn built_in() -> impl Iterator<Item = Kind> {
     built_in::kinds()
 }
 

@@ -31,7 +31,7 @@
 //! stored
 //! history protobuf query table
 //! document openapi page routes selection
-//! admit labels representation store
+//! admit labels owners representation store
 //! fault patch replica_cache scale
 //! list watches writes
 //! discovery state
@@ -63,6 +63,7 @@ mod list;
 mod listen;
 mod openapi;
 mod options;
+mod owners;
 mod page;
 mod patch;
 pub mod printers;
@@ -94,7 +95,7 @@ pub use body::{Body, BodyError};
 pub use clock::Clock;
 pub use fault::{Action, Answer, Ending, Fault, Filter, Injection, Rule};
 pub use faults::Faults;
-pub use kinds::Kind;
+pub use kinds::{Kind, built_in as built_in_kinds};
 pub use options::Options;
 pub use replica::Replica;
 pub use server::{ApiServer, Stats, WriteRecord};

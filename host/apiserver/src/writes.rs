@@ -129,7 +129,7 @@ impl Write<'_> {
         }
         let name = admit::text(metadata, "name").to_owned();
         admit::name(&kind, &name)?;
-        admit::labels(&kind, metadata)?;
+        admit::metadata(&kind, metadata)?;
         // Objects of tests and scenarios name each other by uid.
         if self.part != Part::Whole || admit::text(metadata, "uid").is_empty() {
             metadata.insert("uid".to_owned(), json!(uid));
@@ -225,8 +225,9 @@ impl Write<'_> {
         ] {
             set(&mut object["metadata"], system, before.get_mut(system).map(Value::take));
         }
-        if object["metadata"]["labels"] != before["labels"] {
-            admit::labels(kind, metadata(&mut object))?;
+        let has_changed = |member: &str| object["metadata"][member] != before[member];
+        if has_changed("labels") || has_changed("ownerReferences") {
+            admit::metadata(kind, metadata(&mut object))?;
         }
         let definition = self.conform(kind, &mut object, Some(old))?;
         // Written once and compared as bytes: a tree of the old state is not needed.

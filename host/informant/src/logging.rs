@@ -558,7 +558,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_dev_are_short_and_escaped() {
+    fn lines_of_dev_are_escaped_and_traces_below_them() {
         let flags = for_dev(&LogFlags {
             log_level: LEVEL_DEFAULT.to_owned(),
             log_format: LogFormat::Plain,
@@ -572,18 +572,33 @@ mod tests {
             tracing::warn!(target: DEV_TARGET, error = "no such file", "not built");
             let fields = r#"{"restarts":3}"#;
             tracing::debug!(target: GUEST_TARGET, plugin, stream = "log", fields, "web/a restarted\n");
+            let fields = r#"{"stack":"main.greet(...)\n\t/greeter/handler.go:7\n","tries":2}"#;
+            let stream = "log";
+            tracing::error!(target: GUEST_TARGET, plugin, stream, fields, "panic in on-add: no\u{1b}[31m\nphase");
             tracing::info!(target: "informant_informer", "informer started");
             tracing::warn!(target: "informant_informer", informer = "pods", "watch stale");
         });
-        insta::assert_snapshot!(without_times(&text).join("\n"), @r"
-        call    greeter add v1/pods web/a in 0.4 ms
-        call    greeter add v1/pods web/a in 0.4 ms: failed\u{1b}[31m\nat line 3
-        effect  greeter kv set seen 12 B
-        dev     built greeter.wasm
-        warning not built: no such file
-        log     greeter DEBUG web/a restarted\n fields.restarts=3
-        warning watch stale informer=pods
-        ");
+        let time = text.find(' ').unwrap() + 1;
+        let shown: Vec<&str> = text
+            .lines()
+            .map(|line| if line.starts_with(' ') { line } else { &line[time..] })
+            .collect();
+        let expected = [
+            "call    greeter add v1/pods web/a in 0.4 ms",
+            r"call    greeter add v1/pods web/a in 0.4 ms: failed\u{1b}[31m",
+            "  at line 3",
+            "effect  greeter kv set seen 12 B",
+            "dev     built greeter.wasm",
+            "warning not built: no such file",
+            "log     greeter DEBUG web/a restarted fields.restarts=3",
+            r"log     greeter ERROR panic in on-add: no\u{1b}[31m fields.tries=2",
+            "  phase",
+            "  fields.stack:",
+            "    main.greet(...)",
+            "    \t/greeter/handler.go:7",
+            "warning watch stale informer=pods",
+        ];
+        assert_eq!(shown, expected);
         let json = logged_by(LogFormat::Json, &flags.log_level, || {
             tracing::info!(target: DEV_TARGET, plugin = "greeter", about = "kv set seen 12 B", "effect");
         });

@@ -110,7 +110,7 @@ pub use component::runner::{Compiling, RunnerSource, RunnerSources, RunnerStatus
 pub use component::script::script_component;
 pub use effects::EffectList;
 pub use engine::compile::{ChildCompiler, CompileLimits, Compiler, compile_worker};
-pub use engine::trap::{TrapKind, TrapReport};
+pub use engine::trap::{TrapKind, TrapReport, trap_report_lines};
 pub use error::{HostError, LoadError, LoadProblem, ManifestError, RunnerProblem};
 pub use host::{HostOptions, Inspection, PluginHost};
 pub use metrics::PluginMetrics;

@@ -1,6 +1,7 @@
 package informant
 
 import (
+	"runtime"
 	"runtime/debug"
 
 	"informant.example/plugin-sdk/go/internal/exports"
@@ -17,5 +18,20 @@ func limitMemory(bytes int64) {
 	if bytes > 0 {
 		debug.SetGCPercent(50)
 		debug.SetMemoryLimit(bytes / 10 * 8)
+	}
+}
+
+// goroutines counts those of the plugin.
+func goroutines() int {
+	return runtime.NumGoroutine()
+}
+
+// endRounds is how often the other goroutines run until they end or wait: one that ends may wake another.
+const endRounds = 10
+
+// letGoroutinesEnd needs no time: all goroutines run on this thread.
+func letGoroutinesEnd(before int) {
+	for round := 0; round < endRounds && goroutines() > before; round++ {
+		runtime.Gosched()
 	}
 }

@@ -292,6 +292,69 @@ func TestSyncedSourcesAreReported(t *testing.T) {
 		"info: all informer=machines count=0 reason=initial")
 }
 
+func TestARegisteredKindHasAnInformerWithoutObjects(t *testing.T) {
+	informant.Register(t, func() {
+		informant.For[Labeled]("v1", "Pod").OnUpsert(counts("pods", "nodes", "services"))
+		informant.For[Labeled]("v1", "Node").Index("app", func(*Labeled) ([]string, error) { return nil, nil })
+		informant.For[Labeled]("*", "Service").OnUpsert(done)
+	})
+	p := informanttest.New(t, nil)
+	must(t, p.Put(labeled("a")))
+	checkLogs(t, p, "info: pods=1", "info: nodes=0",
+		"info: services=the test has no informer \"services\": call p.Informer, or put an object")
+}
+
+func TestAnIndexExistsForAllKindsOfThePlugin(t *testing.T) {
+	informant.Register(t, func() {
+		byApp := func(pod *Labeled) ([]string, error) { return []string{pod.Metadata.Labels["app"]}, nil }
+		informant.For[Labeled]("v1", "Node").Index("zone", func(*Labeled) ([]string, error) { return []string{"z"}, nil })
+		informant.For[Labeled]("v1", "Pod").Index("app", byApp).OnUpsert(
+			func(ctx *informant.Context, _ *informant.Event, _ *Labeled) (result, error) {
+				for _, informer := range []string{"pods", "nodes"} {
+					values, err := ctx.Store.IndexValues(informer, "app")
+					slog.Info(informer, "values", values, "error", err)
+				}
+				return result{}, nil
+			})
+	})
+	p := informanttest.New(t, nil)
+	must(t, p.Put(`{"apiVersion":"v1","kind":"Node","metadata":{"name":"n"}}`))
+	must(t, p.Put(labeled("a", "app", "x")))
+	checkLogs(t, p, `info: pods values=["x"] error=null`, "info: nodes values=null error=null")
+}
+
+func TestInformersOfRegisteredKindsCanBeRenamed(t *testing.T) {
+	informant.Register(t, func() {
+		informant.For[Labeled]("v1", "Pod").OnUpsert(counts("pods"))
+		informant.For[Labeled]("v1", "Node").OnUpsert(counts("machines", "nodes"))
+	})
+	p := informanttest.New(t, nil)
+	p.Informer("machines", "v1", "Node")
+	must(t, p.PutIn("east", labeled("a")))
+	must(t, p.PutIn("west", labeled("b")))
+	must(t, p.Put(`{"apiVersion":"v1","kind":"Node","metadata":{"name":"n"}}`))
+	checkLogs(t, p, "info: pods=1", "info: pods=1", "info: machines=1",
+		"info: nodes=the test has no informer \"nodes\": call p.Informer, or put an object")
+}
+
+// counts logs how many objects these informers have, or why that is not known.
+func counts(informers ...string) informant.Handler[Labeled] {
+	return func(ctx *informant.Context, _ *informant.Event, _ *Labeled) (result, error) {
+		for _, informer := range informers {
+			var count any = 0
+			for _, err := range ctx.Store.List(informer, informant.Query{}) {
+				if err != nil {
+					count = err
+					break
+				}
+				count = count.(int) + 1
+			}
+			slog.Info(fmt.Sprintf("%s=%v", informer, count))
+		}
+		return result{}, nil
+	}
+}
+
 func TestInitMayReadAndWriteKeysOnly(t *testing.T) {
 	informant.Register(t, func() {
 		informant.For[Labeled]("v1", "Pod").OnUpsert(done)

@@ -21,17 +21,22 @@ type plugin struct {
 	info             *Info
 	handled, indexed []*rule
 	indexNames       []string
+	// The exports whose goroutines were reported.
+	reported map[string]bool
 }
 
 var _ host.Plugin = (*plugin)(nil)
 
-// guard makes a call. A panic becomes an error, and its stack is logged: the instance keeps its memory.
-func guard(what string, call func() error) (err error) {
+// guard makes a call. A panic becomes an error, and its stack is logged: the instance keeps its memory. Goroutines that
+// the call leaves behind are reported.
+func (p *plugin) guard(what string, call func() error) (err error) {
+	before := goroutines()
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = fmt.Errorf("panic: %v%s", cause, place())
 			slog.Error(fmt.Sprintf("panic in %s: %v", what, cause), "stack", string(debug.Stack()))
 		}
+		p.reportGoroutines(what, before)
 	}()
 	return call()
 }
@@ -76,7 +81,7 @@ func (p *plugin) start(document []byte) error {
 }
 
 func (p *plugin) Describe(context []byte) (manifest []byte, problem string) {
-	err := guard("describe", func() (err error) {
+	err := p.guard("describe", func() (err error) {
 		if err := p.start(context); err != nil {
 			return err
 		}
@@ -90,7 +95,7 @@ func (p *plugin) Describe(context []byte) (manifest []byte, problem string) {
 }
 
 func (p *plugin) Init(context []byte) *host.Failure {
-	return failureOf(guard("init", func() error {
+	return failureOf(p.guard("init", func() error {
 		if err := p.start(context); err != nil {
 			return err
 		}
@@ -157,7 +162,7 @@ func (p *plugin) handle(
 	what string, of host.ObjectRef, call host.Call, prepare func(*rule, *Event) (anyHandler, any, error),
 ) (requeue *uint32, failure *host.Failure) {
 	e := newEvent(of, call)
-	failure = failureOf(guard(what, func() error {
+	failure = failureOf(p.guard(what, func() error {
 		if p.registry == nil {
 			return errNotStarted
 		}
@@ -194,7 +199,7 @@ func (p *plugin) ruleFor(source uint32) (*rule, error) {
 }
 
 func (p *plugin) OnSynced(source uint32, call host.Call) *host.Failure {
-	return failureOf(guard("on-synced", func() error {
+	return failureOf(p.guard("on-synced", func() error {
 		if p.registry == nil {
 			return errNotStarted
 		}
@@ -218,7 +223,7 @@ func (p *plugin) OnSynced(source uint32, call host.Call) *host.Failure {
 }
 
 func (p *plugin) Index(_ host.ObjectRef, object []byte) (values [][]string, problem string) {
-	err := guard("index", func() error {
+	err := p.guard("index", func() error {
 		if p.registry == nil {
 			return errNotStarted
 		}
@@ -265,7 +270,7 @@ func (p *plugin) indexRuleFor(object []byte) (*rule, error) {
 }
 
 func (p *plugin) Save() (state []byte, failure *host.Failure) {
-	failure = failureOf(guard("save", func() (err error) {
+	failure = failureOf(p.guard("save", func() (err error) {
 		if p.registry == nil {
 			return errNotStarted
 		}
@@ -276,7 +281,7 @@ func (p *plugin) Save() (state []byte, failure *host.Failure) {
 }
 
 func (p *plugin) Restore(state []byte) *host.Failure {
-	return failureOf(guard("restore", func() error {
+	return failureOf(p.guard("restore", func() error {
 		if p.registry == nil {
 			return errNotStarted
 		}

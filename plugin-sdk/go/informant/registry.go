@@ -109,6 +109,9 @@ func (k *Kind[T]) OnSynced(handler SyncedHandler) *Kind[T] {
 
 // Index computes the values of an object in an index of the plugin. It receives the fields of T, and runs in an
 // instance of its own: it can only log.
+//
+// Several kinds may have an index of one name. The index exists in all informers of the plugin, also in those of other
+// kinds, whose objects have no values in it.
 func (k *Kind[T]) Index(name string, values func(object *T) ([]string, error)) *Kind[T] {
 	k.rule.mustBeOpen("Index")
 	if slices.ContainsFunc(k.rule.indexes, func(index index) bool { return index.name == name }) {

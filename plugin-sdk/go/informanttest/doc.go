@@ -1,7 +1,8 @@
 // Package informanttest replaces Informant in tests of a plugin, with plain go test.
 //
 // [New] starts the plugin that the package under test registers, and calls it as Informant does. The test puts and
-// deletes objects, and the plugin receives the fields that its types have. The cache has the objects that were put.
+// deletes objects, and the plugin receives the fields that its types have. The cache has the objects that were put,
+// and an informer for each kind that the plugin registers; [Plugin.Informer] adds others.
 //
 //	func TestGreetsPods(t *testing.T) {
 //		p := informanttest.New(t, nil)
@@ -16,6 +17,9 @@
 //
 // The variables that the plugin registers by informant.Config and informant.State have their first values again in each
 // New. Other variables keep theirs. Only one plugin runs at a time, so such tests cannot be parallel.
+//
+// The test fails if a handler leaves goroutines behind that run for 100 ms and more after it has returned: in a
+// component they do not run between calls.
 //
 // [Scenario] runs a scenario file, with retries and time.
 //

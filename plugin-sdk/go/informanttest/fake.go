@@ -47,10 +47,12 @@ type fake struct {
 	// The source that the present call is about; 0 without one.
 	about   uint32
 	sources []host.SourceInfo
-	objects map[key]object
-	version int
-	log     []string
-	lines   []logLine
+	// The sources that exist because the plugin registers their kinds: the test or the first object says the rest.
+	registered map[uint32]bool
+	objects    map[key]object
+	version    int
+	log        []string
+	lines      []logLine
 	// The sources that informers watch; nil for all.
 	watched map[uint32]bool
 	// The plugin's own index values, and those of the test by informer and name.
@@ -83,6 +85,7 @@ var _ host.Host = (*fake)(nil)
 
 func newFake() *fake {
 	return &fake{
+		registered:    map[uint32]bool{},
 		objects:       map[key]object{},
 		testIndexes:   map[[2]string]indexFunc{},
 		indexRemedy:   "add it with p.Index(%q, %q, %q)",
@@ -142,11 +145,28 @@ func notHere(phases string) *host.Error {
 	return hostError("not-here", "%s cannot be called here", phases)
 }
 
+// register adds a source of a kind that the plugin registers, unless there is one.
+func (f *fake) register(apiVersion, kind string) {
+	isIts := func(s host.SourceInfo) bool { return s.APIVersion == apiVersion && s.Kind == kind }
+	if !slices.ContainsFunc(f.sources, isIts) {
+		f.registered[f.addSource("", "", apiVersion, kind, true).ID] = true
+	}
+}
+
 // addSource returns the source of a kind in a cluster, and adds it if there is none.
 func (f *fake) addSource(cluster, informer, apiVersion, kind string, namespaced bool) host.SourceInfo {
-	for _, source := range f.sources {
-		if source.Cluster == cluster && source.APIVersion == apiVersion && source.Kind == kind {
-			return source
+	for at := range f.sources {
+		source := &f.sources[at]
+		if source.APIVersion != apiVersion || source.Kind != kind {
+			continue
+		}
+		if f.registered[source.ID] {
+			delete(f.registered, source.ID)
+			source.Cluster, source.Namespaced = cluster, namespaced
+			source.Informer = cmp.Or(informer, source.Informer)
+		}
+		if source.Cluster == cluster {
+			return *source
 		}
 	}
 	resource := resourceOf(apiVersion, kind)
@@ -233,7 +253,7 @@ func (f *fake) Sources(informer string) ([]host.SourceInfo, *host.Error) {
 		}
 	}
 	if found == nil {
-		message := "the test has no informer %q: put an object, or call Informer"
+		message := "the test has no informer %q: call p.Informer, or put an object"
 		return nil, hostError("unknown-informer", message, informer)
 	}
 	return found, nil

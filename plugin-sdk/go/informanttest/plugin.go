@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -76,6 +77,16 @@ func Start(t testing.TB, config any) (*Plugin, error) {
 // of a first start.
 func StartWith(t testing.TB, context map[string]any) (*Plugin, error) {
 	t.Helper()
+	p, err := start(t, context)
+	if err == nil {
+		p.addInformers()
+	}
+	return p, err
+}
+
+// start is StartWith, without informers.
+func start(t testing.TB, context map[string]any) (*Plugin, error) {
+	t.Helper()
 	if host.Current != nil {
 		t.Fatal("informanttest: another plugin is running; such tests cannot be parallel")
 	}
@@ -101,8 +112,9 @@ func StartWith(t testing.TB, context map[string]any) (*Plugin, error) {
 	host.Current = p.fake
 	transport := http.DefaultTransport
 	http.DefaultTransport = refuseRequests{}
+	host.ReportGoroutines = func(text string) { t.Error(text) }
 	stop := func() {
-		host.Current = nil
+		host.Current, host.ReportGoroutines = nil, nil
 		http.DefaultTransport = transport
 	}
 	err := p.describe()
@@ -190,6 +202,22 @@ func (p *Plugin) describe() error {
 	return nil
 }
 
+// addInformers adds an informer for each kind that the plugin registers.
+func (p *Plugin) addInformers() {
+	var rules []objectRule
+	for _, rule := range p.manifest.Events {
+		rules = append(rules, rule.objectRule)
+	}
+	if p.manifest.Indexes != nil {
+		rules = append(rules, p.manifest.Indexes.Objects...)
+	}
+	for _, rule := range rules {
+		if rule.APIVersion != "*" && rule.Kind != "*" {
+			p.fake.register(rule.APIVersion, rule.Kind)
+		}
+	}
+}
+
 func (p *Plugin) plays(role string) bool {
 	return p.manifest.Roles == nil || slices.Contains(p.manifest.Roles, role)
 }
@@ -232,7 +260,8 @@ func (p *Plugin) Reason(reason informant.Reason) {
 }
 
 // Informer adds a source to the cache: a kind in an informer of this name. Without it, the informer of a kind is its
-// plural, and exists once an object was put.
+// plural. It exists from the start if the plugin registers the kind by informant.For, and otherwise once an object was
+// put. Call Informer before the first object of the kind.
 func (p *Plugin) Informer(name, apiVersion, kind string) {
 	p.InformerIn("", name, apiVersion, kind)
 }
@@ -273,6 +302,9 @@ func (p *Plugin) HTTP(answer func(request *http.Request) (*http.Response, error)
 type answers func(*http.Request) (*http.Response, error)
 
 func (a answers) RoundTrip(request *http.Request) (*http.Response, error) {
+	// An answer of a server of the test keeps a connection open, with goroutines that are not the plugin's.
+	before := runtime.NumGoroutine()
+	defer func() { host.TestGoroutines.Add(int64(max(0, runtime.NumGoroutine()-before))) }()
 	return a(request)
 }
 

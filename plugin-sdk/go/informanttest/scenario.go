@@ -147,7 +147,7 @@ func (r *run) start() {
 	if section.has("config") {
 		context["config"] = section.at("config").value
 	}
-	p, err := StartWith(r.t, context)
+	p, err := start(r.t, context)
 	if err != nil {
 		r.refusal = err.Error()
 		return

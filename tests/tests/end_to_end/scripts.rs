@@ -163,7 +163,7 @@ async fn check_imports() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn inspect_shows_that_a_plugin_may_have_several_instances() {
+async fn inspect_shows_a_script_that_may_have_several_instances() {
     if scripts::can_run().await.unwrap() {
         inspect_parallel().await.unwrap();
     }
@@ -178,6 +178,7 @@ async fn inspect_parallel() -> Result<()> {
         .args(["plugin", "inspect", "handler.js"])
         .current_dir(folder.path());
     let shown = String::from_utf8(output.output().await?.stdout)?;
+    ensure!(shown.contains("\nscript    handler.js\n"), "{shown}");
     ensure!(shown.contains("\nparallel  yes"), "{shown}");
     Ok(())
 }

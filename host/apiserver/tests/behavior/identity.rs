@@ -1,7 +1,7 @@
-//! The identity of objects and clusters: invalid labels, and uids.
+//! The identity of objects and clusters: invalid labels and owner references, and uids.
 
 use informant_apiserver::{ApiServer, Options};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::{Client, PODS, pod, server};
 
@@ -32,6 +32,56 @@ async fn every_write_refuses_labels_that_kubernetes_refuses() {
         client.get(&uri).await.json()["metadata"]["labels"],
         json!({ "app": "web" })
     );
+    assert_eq!(server.list("v1/pods").unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_write_refuses_owner_references_that_kubernetes_refuses() {
+    let server = server();
+    let client = Client::of(&server);
+    let owned = |owners: &Value| {
+        let mut pod = pod("b", json!({}));
+        pod["metadata"]["ownerReferences"] = owners.clone();
+        pod
+    };
+    let controller = |name: &str, uid: &str| {
+        let mut owner = json!({ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "controller": true });
+        if !uid.is_empty() {
+            owner["uid"] = json!(uid);
+        }
+        owner
+    };
+    let uri = format!("{PODS}/a");
+    let mut valid = pod("a", json!({}));
+    valid["metadata"]["ownerReferences"] = json!([controller("a", "u1")]);
+    assert_eq!(client.post(PODS, valid).await.code, 201);
+    let refused = client.post(PODS, owned(&json!([controller("a", "")]))).await;
+    let causes = refused.json()["details"]["causes"].clone();
+    let cause = json!({
+        "reason": "FieldValueInvalid",
+        "message": "Invalid value: \"\": must not be empty",
+        "field": "metadata.ownerReferences.uid",
+    });
+    assert_eq!(causes, json!([cause]));
+    let merge = json!({ "metadata": { "ownerReferences": [{ "apiVersion": "a/b/c" }] } });
+    let mut changed = client.get(&uri).await.json();
+    changed["metadata"]["ownerReferences"] = json!([controller("a", "u1"), controller("b", "u2")]);
+    let event = json!([{ "apiVersion": "v1", "kind": "Event", "name": "e", "uid": "u1" }]);
+    let failures = [
+        refused.failure(),
+        client
+            .patch(&uri, "application/merge-patch+json", merge)
+            .await
+            .failure(),
+        client.put(&uri, changed).await.failure(),
+        client.post(PODS, owned(&event)).await.failure(),
+    ];
+    insta::assert_snapshot!(failures.join("\n"), @r#"
+    422 Invalid: Pod "b" is invalid: metadata.ownerReferences.uid: Invalid value: "": must not be empty
+    422 Invalid: Pod "a" is invalid: [metadata.ownerReferences.apiVersion: Invalid value: "a/b/c": version must not be empty, metadata.ownerReferences.kind: Invalid value: "": must not be empty, metadata.ownerReferences.name: Invalid value: "": must not be empty, metadata.ownerReferences.uid: Invalid value: "": must not be empty]
+    422 Invalid: Pod "a" is invalid: metadata.ownerReferences: Invalid value: [{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"a","uid":"u1","controller":true},{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"b","uid":"u2","controller":true}]: Only one reference can have Controller set to true. Found "true" in references for ReplicaSet/a and ReplicaSet/b
+    422 Invalid: Pod "b" is invalid: metadata.ownerReferences: Invalid value: {"apiVersion":"v1","kind":"Event","name":"e","uid":"u1"}: /v1, Kind=Event is disallowed from being an owner
+    "#);
     assert_eq!(server.list("v1/pods").unwrap().len(), 1);
 }
 

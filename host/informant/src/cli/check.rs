@@ -4,6 +4,7 @@
 //! start; the cluster, if it can be reached: whether it serves the resources and permits listing and watching them.
 
 mod admin;
+mod built_in;
 mod cluster;
 mod components;
 mod grants;
@@ -86,6 +87,12 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
     let (inspections, found) = guests.block_on(components::inspect(&config, guests.host()));
     findings.add(found);
     findings.problems.extend(whole_objects::warnings(&config, &inspections));
+    if args.offline {
+        let known = built_in::resources(&config);
+        findings
+            .problems
+            .extend(components::unmatched_informers(&config, &inspections, &known));
+    }
     if args.strict {
         fail_on_warnings(&mut findings.problems);
     }
@@ -96,10 +103,14 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
     if !args.offline {
         let (flags, required) = (args.cluster_args.flags(), args.cluster.is_some());
         let report = guests.block_on(cluster::check(&config, &clusters, &flags, required));
+        let ClusterReport {
+            discovered,
+            findings: found,
+            ..
+        } = report;
         findings
             .problems
-            .extend(components::unmatched_informers(&config, &inspections, &report));
-        let ClusterReport { findings: found, .. } = report;
+            .extend(components::unmatched_informers(&config, &inspections, &discovered));
         findings.add(found);
     }
     if args.strict {

@@ -56,10 +56,17 @@ pub(super) fn run(args: &InspectArgs) -> Result<Exit> {
     );
     let of_plugin = args.config.read(&args.file)?;
     let guests = Guests::for_inspection(&of_plugin.runners)?;
-    let content = read_content(&of_plugin.runners.source(&args.file))?;
+    let source = of_plugin.runners.source(&args.file);
+    let content = read_content(&source)?;
     let inspection = guests.block_on(guests.host().inspect(&content, of_plugin.config))?;
     match args.output {
-        Format::Text => output::to_stdout(|out| show(out, args, &inspection)),
+        Format::Text => {
+            let what = match source.language().is_script() {
+                true => "script",
+                false => "component",
+            };
+            output::to_stdout(|out| show(out, what, args, &inspection))
+        }
         Format::Json => output::json(&as_json(args, &inspection)),
     }
     .context("cannot print the inspection")?;
@@ -132,11 +139,12 @@ pub(super) fn absolute(path: &Path) -> PathBuf {
     found.unwrap_or_else(|| path.to_owned())
 }
 
-fn show(out: &mut dyn Write, args: &InspectArgs, inspection: &Inspection) -> io::Result<()> {
+/// `what` is the file: a script or a component.
+fn show(out: &mut dyn Write, what: &str, args: &InspectArgs, inspection: &Inspection) -> io::Result<()> {
     let manifest = &inspection.manifest;
     let mut line = |name: &str, value: &str| output::line(out, &format!("{name:10}{value}"));
     line("plugin", &format!("{} {}", manifest.name, manifest.version))?;
-    line("component", &args.file.display().to_string())?;
+    line(what, &args.file.display().to_string())?;
     line("sha256", &inspection.digest.to_string())?;
     line("size", &show_size(inspection.size_bytes as u64))?;
     line("contract", &inspection.contract)?;

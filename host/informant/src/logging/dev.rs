@@ -5,11 +5,18 @@
 //! 09:30:00.123 log     greeter INFO default/web-0 is Pending
 //! 09:30:00.124 call    greeter add v1/pods default/web-0 in 0.41 ms: ok
 //! 09:30:00.126 effect  greeter kube patch v1/pods default/web-0 {"metadata":…}
+//! 09:30:00.130 log     greeter ERROR panic in on-add: no phase
+//!   fields.stack:
+//!     main.greet(...)
 //! ```
+//!
+//! A message, an error or a field with several lines, such as the trace of a panic, continues below its line. The
+//! further lines are indented, so that none looks like one with a time.
 
 use std::fmt;
 
 use jiff::{Timestamp, tz::TimeZone};
+use serde_json::Value;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::fmt::format::Writer;
@@ -19,7 +26,7 @@ use tracing_subscriber::registry::LookupSpan;
 use super::{DEV_TARGET, GUEST_FIELDS, GUEST_TARGET, write_guest_fields};
 use crate::escape;
 
-/// Formats each event as one line.
+/// Formats each event as one line, below which its trace is.
 pub(super) struct DevLines;
 
 /// What a line is about, and its color.
@@ -116,18 +123,44 @@ impl Parts {
         if let Some(level) = level {
             write!(writer, "{level} ")?;
         }
-        match (self.about.is_empty(), &self.error) {
-            (true, None) => writer.write_str(&escape::line(&self.message))?,
-            (true, Some(error)) => write!(writer, "{}: {}", escape::line(&self.message), escape::line(error))?,
-            (false, None) => writer.write_str(&escape::line(&self.about))?,
-            (false, Some(error)) => write!(writer, "{}: {}", escape::line(&self.about), escape::line(error))?,
-        }
-        if !self.fields.is_empty() {
+        let text = match (self.about.is_empty(), &self.error) {
+            (true, None) => self.message.clone(),
+            (true, Some(error)) => format!("{}: {error}", self.message),
+            (false, None) => escape::line(&self.about).into_owned(),
+            (false, Some(error)) => format!("{}: {error}", escape::line(&self.about)),
+        };
+        let mut lines = text.trim_end().lines();
+        writer.write_str(&escape::line(lines.next().unwrap_or_default()))?;
+        let (fields, long) = split_fields(&self.fields);
+        if !fields.is_empty() {
             writer.write_char(' ')?;
-            write_guest_fields(writer, &self.fields)?;
+            write_guest_fields(writer, &fields)?;
+        }
+        lines.try_for_each(|line| write!(writer, "\n  {}", escape::text(line)))?;
+        for (name, value) in long {
+            write!(writer, "\n  fields.{}:", escape::line(&name))?;
+            let mut lines = value.trim_end().lines();
+            lines.try_for_each(|line| write!(writer, "\n    {}", escape::text(line)))?;
         }
         Ok(())
     }
+}
+
+/// The fields of a guest's line that stay on it, a JSON object or nothing, and those whose text has several lines.
+fn split_fields(object: &str) -> (String, Vec<(String, String)>) {
+    let Ok(Value::Object(members)) = serde_json::from_str(object) else {
+        return (object.to_owned(), Vec::new());
+    };
+    let has_lines = |value: &Value| value.as_str().is_some_and(|text| text.trim_end().contains('\n'));
+    let (long, short): (Vec<_>, Vec<_>) = members.into_iter().partition(|(_, value)| has_lines(value));
+    let texts = long
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value.as_str()?.to_owned())));
+    let rest = match short.is_empty() {
+        true => String::new(),
+        false => Value::Object(short.into_iter().collect()).to_string(),
+    };
+    (rest, texts.collect())
 }
 
 impl Visit for Parts {

@@ -1,7 +1,8 @@
 //! From `informant plugin new` to a component, in each language whose tools are installed: the test of the template
 //! passes, and Informant would load what `plugin build` writes.
 //!
-//! `cargo xtask guests` installs zig and esbuild. Rust builds without a network: with the versions of this repository.
+//! `cargo xtask guests` installs zig and esbuild, and `cargo xtask python-runner` installs componentize-py. Rust builds
+//! without a network: with the versions of this repository.
 
 use std::ffi::OsString;
 use std::fs;
@@ -11,7 +12,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use super::world::artifacts;
+use super::world::{artifacts, python_runner};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -65,6 +66,7 @@ impl Greeter {
             .env("GOTOOLCHAIN", "local")
             .env("GOFLAGS", "-mod=mod")
             .env("GOPROXY", "off")
+            .env("PYTHONPATH", python_path())
             .output()
             .unwrap();
         let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
@@ -92,6 +94,16 @@ impl Greeter {
         let expected = "ok      greeter.scenario.yaml: a pod is greeted with its phase\n1 passed, 0 failed\n";
         assert!(said.contains(expected), "{said}");
     }
+}
+
+/// Where pip installed componentize-py.
+fn componentize_py() -> PathBuf {
+    root().join("target/tools/componentize-py")
+}
+
+/// Stands in for `pip install`, of the SDK and of componentize-py.
+fn python_path() -> OsString {
+    std::env::join_paths([root().join("plugin-sdk/python"), componentize_py()]).unwrap()
 }
 
 /// Whether `cargo xtask test` leaves out what needs a tool that is not installed.
@@ -133,6 +145,32 @@ fn typescript_from_template_to_script() {
     let said = greeter.informant(&["plugin", "build"]);
     assert!(said.starts_with("handler.js: "), "{said}");
     greeter.check_component("handler.js");
+}
+
+#[test]
+fn python_from_template_to_script_and_component() {
+    if is_left_out("PYTHON") {
+        return;
+    }
+    let greeter = Greeter::new("python", vec![componentize_py().join("bin")]);
+    let said = greeter.run("python3", &["-m", "unittest"]);
+    assert!(said.contains("Ran 1 test ") && said.contains("OK"), "{said}");
+    // Where the runner is installed next to the program, the section is not necessary.
+    let config = fs::read_to_string(greeter.path("config.toml")).unwrap();
+    let config = format!("{config}\n[script-runners]\npy = {:?}\n", python_runner());
+    fs::write(greeter.path("config.toml"), &config).unwrap();
+    let said = greeter.informant(&["plugin", "inspect", "handler.py", "--config", "config.toml"]);
+    assert!(said.contains("script    handler.py\n"), "{said}");
+    assert!(said.contains("roles     event-handler"), "{said}");
+    let said = greeter.informant(&["check", "--offline"]);
+    assert!(said.contains("plugin greeter: "), "{said}");
+    greeter.run_scenario();
+    let said = greeter.informant(&["plugin", "build"]);
+    assert!(said.starts_with("greeter.wasm: "), "{said}");
+    let config = config.replace(r#"script = "handler.py""#, r#"component = "greeter.wasm""#);
+    fs::write(greeter.path("config.toml"), config).unwrap();
+    // A scenario would build it again, which takes long. The conformance kit runs such a component.
+    greeter.check_component("greeter.wasm");
 }
 
 #[test]

@@ -297,6 +297,15 @@ pub(crate) async fn exchange(address: SocketAddr, request: &str) -> (u16, String
 
 /// A built guest: from `INFORMANT_GUESTS_DIR`, or from cargo's target directory.
 pub(crate) fn component(guest: &str) -> PathBuf {
+    built(&guest.replace('-', "_"), "cargo xtask guests")
+}
+
+/// The runner of Python scripts.
+pub(crate) fn python_runner() -> PathBuf {
+    built("informant-runner-python", "cargo xtask python-runner")
+}
+
+fn built(name: &str, command: &str) -> PathBuf {
     let folder = std::env::var_os("INFORMANT_GUESTS_DIR").map_or_else(
         || {
             let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -305,10 +314,10 @@ pub(crate) fn component(guest: &str) -> PathBuf {
         },
         PathBuf::from,
     );
-    let path = folder.join(format!("{}.wasm", guest.replace('-', "_")));
+    let path = folder.join(format!("{name}.wasm"));
     assert!(
         path.is_file(),
-        "{} does not exist; run `cargo xtask guests` first",
+        "{} does not exist; run `{command}` first",
         path.display()
     );
     path

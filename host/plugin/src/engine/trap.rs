@@ -114,16 +114,38 @@ impl fmt::Display for TrapReport {
         })?;
         f.write_str(&self.cause)?;
         if !self.last_lines.is_empty() {
-            write!(f, "; it wrote: {}", self.last_lines.join(" | "))?;
+            write!(f, "{WROTE}{}", self.last_lines.join(NEXT_LINE))?;
         }
         if !self.frames.is_empty() {
-            write!(f, "; in {}", self.frames.join(" < "))?;
+            write!(f, "{IN}{}", self.frames.join(CALLED_BY))?;
         }
         Ok(())
     }
 }
 
 impl std::error::Error for TrapReport {}
+
+/// What stands between the parts of a displayed report.
+const WROTE: &str = "; it wrote: ";
+const NEXT_LINE: &str = " | ";
+const IN: &str = "; in ";
+const CALLED_BY: &str = " < ";
+
+/// A displayed [`TrapReport`] on several lines, for a terminal: the cause, then each line that the guest wrote, then
+/// each frame. Lines of a guest that contain a separator are broken there.
+#[must_use]
+pub fn trap_report_lines(report: &str) -> String {
+    let (report, frames) = report.rsplit_once(IN).unwrap_or((report, ""));
+    let (cause, wrote) = report.split_once(WROTE).unwrap_or((report, ""));
+    let mut lines = String::from(cause);
+    for line in wrote.split(NEXT_LINE).filter(|line| !line.is_empty()) {
+        lines.extend(["\n", line]);
+    }
+    for frame in frames.split(CALLED_BY).filter(|frame| !frame.is_empty()) {
+        lines.extend(["\nin ", frame]);
+    }
+    lines
+}
 
 fn explain(error: &Error, limiter: &Limiter) -> (TrapKind, String) {
     if let Some(exceeded) = error.downcast_ref::<CpuExceeded>() {
@@ -211,5 +233,30 @@ mod tests {
         ];
         let names = stack.into_iter().map(readable);
         assert_eq!(own_frames(names), ["greeter::Greeter::look_at", "handle"]);
+    }
+
+    #[test]
+    fn a_report_has_its_cause_first_and_then_the_trace() {
+        let mut report = TrapReport {
+            kind: TrapKind::Trap,
+            export: "on-add",
+            object: Some("web/a".to_owned()),
+            cause: "it panicked".to_owned(),
+            frames: Vec::new(),
+            last_lines: Vec::new(),
+        };
+        assert_eq!(
+            trap_report_lines(&report.to_string()),
+            "on-add for web/a trapped: it panicked"
+        );
+        report.frames = ["greeter::look_at", "handle"].map(str::to_owned).to_vec();
+        report.last_lines = ["panicked at src/lib.rs:7:5:", "no phase"].map(str::to_owned).to_vec();
+        insta::assert_snapshot!(trap_report_lines(&report.to_string()), @"
+        on-add for web/a trapped: it panicked
+        panicked at src/lib.rs:7:5:
+        no phase
+        in greeter::look_at
+        in handle
+        ");
     }
 }

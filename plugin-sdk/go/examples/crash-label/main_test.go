@@ -30,10 +30,7 @@ const byOwner = "/metadata/ownerReferences/*/uid"
 // start has the objects, and indexes with these values, if any.
 func start(t *testing.T, values any) *informanttest.Plugin {
 	p := informanttest.New(t, nil)
-	for informer, kind := range map[string]string{"replicasets": "ReplicaSet", "deployments": "Deployment"} {
-		p.Informer(informer, "apps/v1", kind)
-	}
-	p.Informer("pods", "v1", "Pod")
+	p.Informer("replicasets", "apps/v1", "ReplicaSet")
 	put(t, p, object{
 		"apiVersion": "apps/v1", "kind": "Deployment",
 		"metadata": object{"namespace": "web", "name": "shop", "uid": "u-shop", "labels": object{"app": "shop"}},

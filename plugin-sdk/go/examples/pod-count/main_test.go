@@ -12,7 +12,6 @@ type object = map[string]any
 // start puts a ReplicaSet into the cache, and defines the index of the configuration.
 func start(t *testing.T) *informanttest.Plugin {
 	p := informanttest.New(t, nil)
-	p.Informer("pods", "v1", "Pod")
 	p.Index("pods", "owner", "/metadata/ownerReferences/*/uid")
 	metadata := object{"namespace": "web", "name": "shop", "uid": "u1"}
 	put(t, p, object{"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata})

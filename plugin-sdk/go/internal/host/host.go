@@ -2,6 +2,8 @@
 // component Informant is behind it, in a native test a fake.
 package host
 
+import "sync/atomic"
+
 // ObjectRef is the object that a call is about.
 type ObjectRef struct {
 	Source          uint32
@@ -53,6 +55,13 @@ var NewPlugin func() Plugin
 
 // FailureOf decides how Informant handles an error, for native tests. It is nil in a component.
 var FailureOf func(err error) *Failure
+
+// ReportGoroutines receives that a call has left goroutines behind, in tests with a fake. Otherwise it is nil.
+var ReportGoroutines func(text string)
+
+// TestGoroutines is how many goroutines a native test has started while the plugin ran, such as those of connections to
+// a server of the test.
+var TestGoroutines atomic.Int64
 
 // Error is why a call of store, kv or metrics failed. Code is the number of the case in the contract.
 type Error struct {

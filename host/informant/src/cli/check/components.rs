@@ -7,7 +7,6 @@ use informant_informer::Discovered;
 use informant_plugin_host::limits::SHORT_COMPILE_BYTES_MAX;
 use informant_plugin_host::{Inspection, LoadError, LoadProblem, MetricKind, PluginHost, Preflight, Role};
 
-use super::cluster::ClusterReport;
 use super::{Findings, selections};
 use crate::files::read_content;
 
@@ -241,16 +240,17 @@ fn metric_conflicts(config: &Config, inspections: &Inspections<'_>) -> Vec<Probl
 }
 
 /// Notes the informers of a plugin whose kind its manifest does not mention: it is never called for their objects, but
-/// may read them. A warning if that is so for all that are known, since it would never be called.
+/// may read them. A warning if that is so for all that are known, since it would never be called. `discovered`: the
+/// informers' resources, as far as they are known.
 pub(super) fn unmatched_informers(
     config: &Config,
     inspections: &Inspections<'_>,
-    report: &ClusterReport,
+    discovered: &BTreeMap<String, Discovered>,
 ) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (plugin, inspection) in inspections {
         let informers = config.plugins[*plugin].informers();
-        let known = informers.filter_map(|(name, position)| Some((name, position, report.discovered.get(name)?)));
+        let known = informers.filter_map(|(name, position)| Some((name, position, discovered.get(name)?)));
         let (matched, unmatched): (Vec<_>, Vec<_>) =
             known.partition(|(_, _, discovered)| is_matched(inspection, discovered));
         for (name, position, discovered) in unmatched {

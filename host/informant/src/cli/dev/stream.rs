@@ -1,11 +1,12 @@
 //! What plugins do, as lines of the log of `informant dev`. That of `informant run` has no effects, because they
 //! contain documents and paths.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use informant_cache::listener::DeliveryOutcome;
-use informant_plugin_host::{Effect, ObservedDelivery, PluginObserver};
+use informant_plugin_host::{Effect, ObservedDelivery, PluginObserver, trap_report_lines};
 
 use crate::cli::in_cluster;
 use crate::logging::DEV_TARGET;
@@ -17,7 +18,7 @@ pub(super) struct EffectStream;
 impl PluginObserver for EffectStream {
     fn delivered(&self, delivery: &ObservedDelivery<'_>) {
         let (about, error) = (about_call(delivery), failure(delivery.outcome));
-        tracing::info!(target: DEV_TARGET, plugin = delivery.plugin, about, error, "call");
+        tracing::info!(target: DEV_TARGET, plugin = delivery.plugin, about, error = error.as_deref(), "call");
     }
 
     fn had_effect(&self, plugin: &str, effect: &Effect, is_withheld: bool) {
@@ -52,13 +53,13 @@ fn about_call(call: &ObservedDelivery<'_>) -> String {
     text
 }
 
-fn failure(outcome: &DeliveryOutcome) -> Option<&str> {
+/// The error of a failed call. Of one that trapped, the trace is on lines of its own.
+fn failure(outcome: &DeliveryOutcome) -> Option<Cow<'_, str>> {
     match outcome {
         DeliveryOutcome::Retryable(error)
         | DeliveryOutcome::RetryAfter(error, _)
-        | DeliveryOutcome::Permanent(error)
-        | DeliveryOutcome::Trapped(error)
-        | DeliveryOutcome::TimedOut(error) => Some(error),
+        | DeliveryOutcome::Permanent(error) => Some(error.into()),
+        DeliveryOutcome::Trapped(report) | DeliveryOutcome::TimedOut(report) => Some(trap_report_lines(report).into()),
         DeliveryOutcome::Ok
         | DeliveryOutcome::RequeueAfter(_)
         | DeliveryOutcome::Filtered
@@ -144,11 +145,21 @@ mod tests {
             call(0, "", &DeliveryOutcome::Ok),
             call(0, "east", &DeliveryOutcome::RequeueAfter(Duration::from_secs(30))),
             call(1, "", &DeliveryOutcome::Retryable("no such team".to_owned())),
+            call(
+                0,
+                "",
+                &DeliveryOutcome::Trapped(
+                    "on-update for web/a trapped: it panicked; it wrote: no phase; in greet".to_owned(),
+                ),
+            ),
         ];
         insta::assert_snapshot!(lines.join("\n"), @"
         update v1/pods web/a in 1.4 ms: ok
         update v1/pods web/a in cluster east in 1.4 ms: requeued, again in 30s
         update v1/pods web/a, retry 1 in 1.4 ms: retryable: no such team
+        update v1/pods web/a in 1.4 ms: trap: on-update for web/a trapped: it panicked
+        no phase
+        in greet
         ");
     }
 

@@ -81,6 +81,38 @@ async fn informer_that_a_plugin_only_reads_is_a_note() {
     --
     note: config.toml:10:22: [plugin.crash-loop] has no rule for v1 Node: it can read informer "nodes", but is not called for its objects
     "#);
+    insta::assert_snapshot!(transcript(&world, &["check", "--offline"]).await, @r#"
+    exit 0
+    plugin crash-loop: crash-loop 0.1.0, event-handler, sync-handler, SIZE sha256 DIGEST
+    config.toml is valid
+    --
+    note: config.toml:10:22: [plugin.crash-loop] has no rule for v1 Node: it can read informer "nodes", but is not called for its objects
+    "#);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn informers_without_a_rule_are_found_offline() {
+    let world = World::unreachable().await;
+    world.install("crash-loop", "crash-loop.wasm");
+    let config = |resource: &str| {
+        format!(
+            "[informer.others]\nresource = \"{resource}\"\n\
+             [plugin.crash-loop]\ncomponent = \"crash-loop.wasm\"\ninformers = [\"others\"]\n"
+        )
+    };
+    world.configure(&config("no"));
+    insta::assert_snapshot!(transcript(&world, &["check", "--offline"]).await, @r#"
+    exit 0
+    plugin crash-loop: crash-loop 0.1.0, event-handler, sync-handler, SIZE sha256 DIGEST
+    config.toml is valid
+    --
+    warning: config.toml:7:14: [plugin.crash-loop] has no rule for v1 Node, so informer "others" delivers nothing to it
+      help: `informant plugin inspect` shows its rules; remove the informer, or use another
+    "#);
+    // The kind of a custom resource is known to a cluster only.
+    world.configure(&config("example.com/v1/widgets"));
+    let text = transcript(&world, &["check", "--offline"]).await;
+    assert!(!text.contains("has no rule"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
