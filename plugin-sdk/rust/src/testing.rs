@@ -43,6 +43,7 @@ mod driver;
 mod exported;
 pub(crate) mod host;
 pub(crate) mod http;
+mod instance;
 pub(crate) mod keys;
 pub(crate) mod metrics;
 mod options;

@@ -11,6 +11,7 @@ mod expect;
 mod format;
 mod requests;
 mod run;
+mod start;
 mod validate;
 mod yaml;
 

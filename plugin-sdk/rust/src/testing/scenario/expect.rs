@@ -111,7 +111,7 @@ pub(super) fn list_differences(listed: &Listed, found: &[Value]) -> Vec<String> 
             {
                 Some(at) => rest = &rest[at + 1..],
                 None => {
-                    let there: Value = rest.iter().cloned().collect();
+                    let there: Value = rest.iter().map(brief).collect();
                     return vec![node.at(format_args!("not found: {}; there are: {there}", missing()))];
                 }
             }
@@ -130,9 +130,16 @@ pub(super) fn list_differences(listed: &Listed, found: &[Value]) -> Vec<String> 
     differences.extend(
         extra
             .iter()
-            .map(|other| listed.node.at(format_args!("one too many: {other}"))),
+            .map(|other| listed.node.at(format_args!("one too many: {}", brief(other)))),
     );
     differences
+}
+
+/// What happened, without members that say nothing.
+fn brief(found: &Value) -> Value {
+    let members = found.as_object().into_iter().flatten();
+    let told = members.filter(|(_, value)| !value.is_null());
+    Value::Object(told.map(|(name, value)| (name.clone(), value.clone())).collect())
 }
 
 /// A text is the bytes of a value, or the JSON of a text.

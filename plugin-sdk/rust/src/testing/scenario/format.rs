@@ -193,7 +193,7 @@ fn action(name: &str, node: &Node, plugin: &Plugin) -> Read<Action> {
         // The plugin of this test is the only one that there is.
         "swap" if Some(node.text()?) == plugin.path.as_ref().and_then(Value::as_str) => Action::Swap,
         "swap" => {
-            return node.needs_informant("a swap by another version; by the same one it is, with the text of `path`");
+            return node.needs_informant("a swap by another version than the one in `path`");
         }
         "requeue" if node.value == "all" => Action::Requeue(None),
         "requeue" => Action::Requeue(Some(reference(node)?)),

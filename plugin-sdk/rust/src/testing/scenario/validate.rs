@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use super::format::{Expect, Indexed, Listed, Object};
-use super::run::{Run, written};
+use super::run::Run;
+use super::start::written;
 use super::yaml::Read;
 use crate::testing::cluster::resource_of;
 use crate::testing::exported::Exported;

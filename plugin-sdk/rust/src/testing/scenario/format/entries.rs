@@ -107,7 +107,7 @@ fn checked(list: &str, known: &[&str], entry: &Node) -> Read<Value> {
             "requeueAfter" => humantime::format_duration(node.duration()?).to_string().into(),
             "method" => node.text()?.to_uppercase().into(),
             "result" if list == "calls" && node.value == "trap" => {
-                return node.needs_informant("a trap: a panic of the plugin ends the test");
+                return node.needs_informant("a trap, since a panic of the plugin ends the test");
             }
             name => {
                 choice(list, name, node)?;
