@@ -184,7 +184,7 @@ fn expectations_that_can_never_match_are_refused() {
     a.scenario.yaml:1: steps[0].expect.calls[0]: there is no call "on-change"; there are on-add, on-delete, on-synced, on-update, restore, save
     a.scenario.yaml:1: steps[0].expect.calls[0].result: "done" is none of ok, permanent, retry, trap
     a.scenario.yaml:1: steps[0].expect.calls[0].attempt: "first" is not a whole number
-    a.scenario.yaml:1: steps[0].expect.calls[0]: no informer of the plugin watches v1/nodes
+    a.scenario.yaml:1: steps[0].expect.calls[0]: no informer of the plugin watches v1/nodes: add one to `config`, or a rule to the manifest
     a.scenario.yaml:1: steps[0].expect.log[0].message: ["a"] is not a text: put it in quotes
     a.scenario.yaml:1: steps[0].expect.writes[0]: nothing grants this: add allow.kube to `config` of the scenario
     a.scenario.yaml:1: steps[0].expect.http[0]: nothing grants this: add allow.http to `config` of the scenario
@@ -288,4 +288,78 @@ fn roles_that_a_plugin_lacks_are_not_called() {
     };
     assert_eq!(with("[on-synced v1/pods]"), "passed");
     assert_snapshot!(with("[on-add v1/pods web/a]"), @"a.scenario.yaml:2: steps[0].expect.calls[0]: the plugin has no function for on-add: add its role to `export!`");
+}
+
+#[test]
+fn a_change_before_a_retry_is_delivered_by_it() {
+    let text = "
+config: { informer: { pods: { resource: v1/pods } }, plugin: { scribe: { allow: { http: [https://example.com/] } } } }
+http: [{ url: '*' }]
+steps:
+  - apply: { apiVersion: v1, kind: Pod, metadata: { name: a, annotations: { do: fail } } }
+    expect: { calls: [on-synced, { call: on-add, attempt: 0, result: retry }] }
+  - patch: { apiVersion: v1, kind: Pod, metadata: { name: a, annotations: { do: post } } }
+    expect: { calls: [] }
+  - wait: 1s
+    expect: { calls: [{ call: on-add, attempt: 0, result: ok }] }
+  # The plugin knows the object of a trigger.
+  - http: [{ url: '*', error: timeout }]
+  - trigger: v1/pods default/a
+    expect: { calls: [{ call: on-update, reason: trigger, result: retry }], http: [{ error: timeout }] }
+  - patch: { apiVersion: v1, kind: Pod, metadata: { name: a, annotations: { do: never } } }
+  - wait: 1s
+    expect: { calls: [{ call: on-update, reason: watch, result: permanent }], deadLetters: [v1/pods default/a] }
+  # Of one that is deleted, the delete is redelivered.
+  - delete: v1/pods default/a
+    expect: { calls: [{ call: on-delete, result: ok }], deadLetters: [], log: { includes: [delete default/a -] } }
+";
+    assert_eq!(outcome(text), "passed");
+}
+
+mod busy {
+    use informant_plugin_sdk::prelude::*;
+
+    /// Writes to each pod that it sees, without an end, and counts sizes.
+    pub(crate) struct Busy;
+
+    impl Plugin for Busy {
+        fn describe(_: Describe) -> Result<Manifest> {
+            Ok(Manifest::new()
+                .events(Events::of("v1", "Pod"))
+                .metric(Metric::histogram("size", "Sizes").buckets([1.0, 2.0]))
+                .metric(Metric::gauge("last", "The last size").labels(["pod"])))
+        }
+
+        fn init(_: Init) -> Result<Self> {
+            Ok(Self)
+        }
+    }
+
+    impl EventHandler for Busy {
+        fn on_upsert(&mut self, event: &Event, _: Value) -> Result<Action> {
+            metrics::observe("size", 1.5, &[])?;
+            metrics::observe("size", 4.0, &[])?;
+            metrics::set("last", 4.0, &[("pod", &event.name)])?;
+            if event.name == "busy" {
+                let annotations = json!({ "version": event.resource_version });
+                kube::defer_patch(&kube::of(event)).merge(&json!({ "metadata": { "annotations": annotations } }))?;
+            }
+            Ok(Action::done())
+        }
+    }
+
+    informant_plugin_sdk::export!(Busy: events);
+}
+
+#[test]
+fn writes_without_an_end_are_refused_and_histograms_have_series() {
+    let config = "config: { plugin: { busy: { allow: { kube: [{ resource: v1/pods, verbs: [patch] }] } } } }\n";
+    let with = |name: &str, expect: &str| {
+        let apply = format!("{{ apiVersion: v1, kind: Pod, metadata: {{ name: {name} }} }}");
+        outcome_of::<busy::Busy>(&format!("{config}steps: [{{ apply: {apply}, expect: {expect} }}]"), &[])
+    };
+    let metrics = "{ metrics: { size_count: 2, size_sum: 5.5, 'size_bucket{le=\"2\"}': 1, 'size_bucket{le=\"+Inf\"}': 2, \
+                   'last{pod=\"a\"}': 4 } }";
+    assert_eq!(with("a", metrics), "passed");
+    assert_snapshot!(with("busy", "{}"), @"a.scenario.yaml:1: the plugin still writes after 1000 events: compare before writing");
 }

@@ -1,16 +1,20 @@
 //! Runs scenario files, which `informant plugin test` runs, too.
 //!
 //! ```text
-//! FILE.scenario.yaml ──yaml──▶ Node ──format──▶ Scenario ──run: a driver, retries, a clock──▶ what happened ──expect──▶ differences
+//! FILE.scenario.yaml ──yaml──▶ Node ──format──▶ Scenario ──run: a driver, retries, a clock──▶ what happened
+//!                                                                       ──compare, expect──▶ differences
 //! ```
 //!
 //! docs/reference/scenarios.md describes the files.
 
 mod compare;
+mod config;
+mod entries;
 mod expect;
 mod format;
 mod requests;
 mod run;
+mod series;
 mod start;
 mod validate;
 mod yaml;

@@ -5,8 +5,9 @@ use std::mem;
 use serde_json::{Map, Value, json};
 
 use super::expect::{difference, fits, kv_difference, list_differences};
-use super::format::{Expect, Scenario, Series, Step};
+use super::format::{Expect, Scenario, Step};
 use super::run::{DeadLetter, Run};
+use super::series::Series;
 use crate::failure::Failure;
 use crate::log::Level;
 use crate::testing::cache::LogLine;

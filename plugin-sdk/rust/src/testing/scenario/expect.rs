@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::format::Listed;
+use super::entries::Listed;
 
 /// In these members, `*` stands for any text.
 const WILD: [&str; 3] = ["error", "message", "url"];
@@ -138,8 +138,8 @@ pub(super) fn list_differences(listed: &Listed, found: &[Value]) -> Vec<String> 
 /// What happened, without members that say nothing.
 fn brief(found: &Value) -> Value {
     let members = found.as_object().into_iter().flatten();
-    let told = members.filter(|(_, value)| !value.is_null());
-    Value::Object(told.map(|(name, value)| (name.clone(), value.clone())).collect())
+    let kept = members.filter(|(_, value)| !value.is_null());
+    Value::Object(kept.map(|(name, value)| (name.clone(), value.clone())).collect())
 }
 
 /// A text is the bytes of a value, or the JSON of a text.

@@ -1,18 +1,14 @@
 //! What a scenario file has, checked before anything runs: see docs/reference/scenarios.md.
 
-mod config;
-mod entries;
-mod series;
-
 use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-pub(super) use self::config::{Informer, Plugin};
-pub(super) use self::entries::{Listed, lists};
-pub(super) use self::series::Series;
+use super::config::{self, Informer, Plugin};
+use super::entries::{Listed, lists};
+use super::series::Series;
 use super::yaml::{Node, Read};
 use crate::event::fmt_key;
 use crate::testing::cluster::resource_of;
@@ -245,7 +241,7 @@ impl fmt::Display for Reference {
 }
 
 impl Reference {
-    fn parse(text: &str) -> Option<Self> {
+    pub(super) fn parse(text: &str) -> Option<Self> {
         let (resource, key) = text.split_once(' ')?;
         let (namespace, name) = key.split_once('/').unwrap_or(("", key));
         let is_resource =
@@ -260,7 +256,7 @@ impl Reference {
     }
 }
 
-fn reference(node: &Node) -> Read<Reference> {
+pub(super) fn reference(node: &Node) -> Read<Reference> {
     let wrong = || {
         node.at(format_args!(
             "{} is not a reference: write RESOURCE NAMESPACE/NAME, as in v1/pods shop/web-0",
@@ -316,7 +312,7 @@ pub(super) fn bytes_of(value: &Value) -> Vec<u8> {
 }
 
 /// A text that is among `choices`.
-fn one_of<'n>(node: &'n Node, choices: &[&str]) -> Read<&'n str> {
+pub(super) fn one_of<'n>(node: &'n Node, choices: &[&str]) -> Read<&'n str> {
     match node.text()? {
         text if choices.contains(&text) => Ok(text),
         _ => node.fail(format_args!("{} is none of {}", node.value, choices.join(", "))),

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::format::{Action, Informer, Object, Scenario, Step, bytes_of};
+use super::config::Informer;
+use super::format::{Action, Object, Scenario, Step, bytes_of};
 use super::requests::{self, Requests};
 use super::run::{Call, Run, state_of};
 use super::yaml::Read;

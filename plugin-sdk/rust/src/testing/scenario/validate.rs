@@ -1,11 +1,12 @@
 //! Refuses expectations that can never match, and objects that nothing would notice.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::format::{Expect, Indexed, Listed, Object};
+use super::entries::Listed;
+use super::format::{Expect, Indexed, Object};
 use super::run::Run;
 use super::start::written;
-use super::yaml::Read;
+use super::yaml::{Node, Read};
 use crate::testing::cluster::resource_of;
 use crate::testing::exported::Exported;
 
@@ -71,29 +72,36 @@ impl<P: Exported> Run<'_, P> {
     fn validate_list(&self, listed: &Listed) -> Read<()> {
         let plugin = &self.scenario.plugin;
         let needs = match listed.name {
+            "calls" => {
+                return listed
+                    .entries
+                    .iter()
+                    .try_for_each(|(node, call)| self.validate_call(node, call));
+            }
             "http" if !plugin.allows_http => "allow.http",
             "writes" if !plugin.allows_kube => "allow.kube",
-            "calls" => {
-                return listed.entries.iter().try_for_each(|(node, call)| {
-                    let text = |member: &str| call.get(member).and_then(Value::as_str);
-                    if let Some(name) = text("call").filter(|name| !self.has_function(name)) {
-                        return node.fail(format_args!(
-                            "the plugin has no function for {name}: add its role to `export!`"
-                        ));
-                    }
-                    let resource = text("object").map(|object| object.split(' ').next().unwrap_or(object));
-                    match resource.filter(|resource| !self.is_watched(resource)) {
-                        None => Ok(()),
-                        Some(resource) => node.fail(format_args!("no informer of the plugin watches {resource}")),
-                    }
-                });
-            }
             _ => return Ok(()),
         };
         match listed.entries.first() {
             None => Ok(()),
             Some((node, _)) => node.fail(format_args!(
                 "nothing grants this: add {needs} to `config` of the scenario"
+            )),
+        }
+    }
+
+    fn validate_call(&self, node: &Node, call: &Map<String, Value>) -> Read<()> {
+        let text = |member: &str| call.get(member).and_then(Value::as_str);
+        if let Some(name) = text("call").filter(|name| !self.has_function(name)) {
+            return node.fail(format_args!(
+                "the plugin has no function for {name}: add its role to `export!`"
+            ));
+        }
+        let resource = text("object").and_then(|object| object.split(' ').next());
+        match resource.filter(|resource| !self.is_watched(resource)) {
+            None => Ok(()),
+            Some(resource) => node.fail(format_args!(
+                "no informer of the plugin watches {resource}: add one to `config`, or a rule to the manifest"
             )),
         }
     }

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::yaml::{Node, Read};
-use super::{Reference, one_of, reference};
+use super::format::{Reference, one_of, reference};
+use super::yaml::{Node, Read};
 
 /// The names of the lists, with the members of an entry.
 const LISTS: [(&str, &[&str]); 5] = [
@@ -24,17 +24,17 @@ const CALLS: [&str; 6] = ["on-add", "on-delete", "on-synced", "on-update", "rest
 
 /// A list.
 #[derive(Debug)]
-pub(in super::super) struct Listed {
+pub(super) struct Listed {
     /// `calls` and so on.
-    pub(in super::super) name: &'static str,
-    pub(in super::super) node: Node,
+    pub(super) name: &'static str,
+    pub(super) node: Node,
     /// Others may be between the entries.
-    pub(in super::super) includes: bool,
-    pub(in super::super) entries: Vec<(Node, Map<String, Value>)>,
+    pub(super) includes: bool,
+    pub(super) entries: Vec<(Node, Map<String, Value>)>,
 }
 
 /// The lists of an `expect`.
-pub(in super::super) fn lists(expect: &Node) -> Read<Vec<Listed>> {
+pub(super) fn lists(expect: &Node) -> Read<Vec<Listed>> {
     let there = LISTS
         .iter()
         .filter_map(|(name, known)| Some((*name, *known, expect.get(name)?)));

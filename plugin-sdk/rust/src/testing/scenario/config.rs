@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::super::yaml::{Node, Read};
+use super::yaml::{Node, Read};
 
 /// Sections of the process, which have no effect.
 const IGNORED: [&str; 6] = ["admin", "cache", "cluster", "health", "http", "state"];
@@ -13,26 +13,26 @@ const PLUGIN: [&str; 5] = ["allow", "component", "config", "informers", "script"
 
 /// The plugin's section.
 #[derive(Debug, Default)]
-pub(in super::super) struct Plugin {
+pub(super) struct Plugin {
     /// `None` without a section.
-    pub(in super::super) name: Option<String>,
-    pub(in super::super) config: Option<Value>,
-    pub(in super::super) allows_http: bool,
-    pub(in super::super) allows_kube: bool,
+    pub(super) name: Option<String>,
+    pub(super) config: Option<Value>,
+    pub(super) allows_http: bool,
+    pub(super) allows_kube: bool,
     /// What a `swap` by itself names.
-    pub(in super::super) path: Option<Value>,
+    pub(super) path: Option<Value>,
     /// The names of its informers; all of them without any.
-    pub(in super::super) informers: Option<Value>,
+    pub(super) informers: Option<Value>,
     /// A config.toml without `[state]`.
-    pub(in super::super) lacks_kv: bool,
+    pub(super) lacks_kv: bool,
 }
 
 #[derive(Debug)]
-pub(in super::super) struct Informer {
-    pub(in super::super) name: String,
-    pub(in super::super) resource: Node,
+pub(super) struct Informer {
+    pub(super) name: String,
+    pub(super) resource: Node,
     /// Names and JSON pointers.
-    pub(in super::super) indexes: Vec<(String, String)>,
+    pub(super) indexes: Vec<(String, String)>,
 }
 
 pub(super) fn read(root: &Node, folder: &Path) -> Read<(Plugin, Vec<Informer>)> {

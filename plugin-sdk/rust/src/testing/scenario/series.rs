@@ -1,6 +1,6 @@
 //! `failures_total{namespace="shop"}`.
 
-use super::super::yaml::{Node, Read};
+use super::yaml::{Node, Read};
 
 /// What the name of a series adds to that of its metric, by type.
 const SUFFIXES: [(&str, &[&str]); 3] = [
@@ -10,7 +10,7 @@ const SUFFIXES: [(&str, &[&str]); 3] = [
 ];
 
 #[derive(Debug)]
-pub(in super::super) struct Series {
+pub(super) struct Series {
     name: String,
     labels: Vec<(String, String)>,
 }
@@ -41,18 +41,18 @@ impl Series {
     }
 
     /// What it adds to the name of this metric, if it is one of its series.
-    pub(in super::super) fn suffix_of(&self, metric: &str, kind: &str) -> Option<&'static str> {
+    pub(super) fn suffix_of(&self, metric: &str, kind: &str) -> Option<&'static str> {
         let (_, suffixes) = SUFFIXES.iter().find(|(name, _)| *name == kind)?;
         let suffix = self.name.strip_prefix(metric)?;
         suffixes.iter().copied().find(|known| *known == suffix)
     }
 
-    pub(in super::super) fn name(&self) -> &str {
+    pub(super) fn name(&self) -> &str {
         &self.name
     }
 
     /// The labels, without the bound of a bucket, and the bound.
-    pub(in super::super) fn labels(&self) -> (Vec<(String, String)>, f64) {
+    pub(super) fn labels(&self) -> (Vec<(String, String)>, f64) {
         let (bound, labels): (Vec<_>, Vec<_>) = self.labels.iter().cloned().partition(|(name, _)| name == "le");
         let bound = bound.first().and_then(|(_, bound)| bound.parse().ok());
         (labels, bound.unwrap_or(f64::INFINITY))
