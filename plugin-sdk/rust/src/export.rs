@@ -50,13 +50,19 @@
 /// ```
 ///
 /// Call it once in a plugin. In a native build it exports nothing, so that the plugin's tests link on every platform,
-/// but it checks the same.
+/// but it checks the same, and tells the [test kit](crate::testing) the roles.
 #[macro_export]
 macro_rules! export {
     ($plugin:ty: $($role:ident $(($($object:ty),+ $(,)?))?),+ $(,)?) => {
         impl $crate::__private::Named for $plugin {
             const NAME: &'static str = env!("CARGO_PKG_NAME");
             const VERSION: &'static str = env!("CARGO_PKG_VERSION");
+        }
+        #[cfg(not(target_arch = "wasm32"))]
+        impl $crate::testing::Exported for $plugin {
+            fn roles() -> $crate::testing::Roles<Self> {
+                $crate::testing::Roles::none()$(.$role())+
+            }
         }
         #[cfg(target_arch = "wasm32")]
         const _: () = {

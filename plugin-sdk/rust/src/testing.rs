@@ -33,23 +33,31 @@
 //! [`Driver::run_requeues`], without waiting. [`Driver::put_in_cluster`] puts objects into several clusters.
 //!
 //! Plugin code that runs without a driver can log (to stderr), but cannot read the store unless the test creates a
-//! [`Cache`]. Retries and limits are not simulated: test them with the component in Informant.
+//! [`Cache`]. A driver simulates neither retries nor limits. Retries and time are in
+//! [scenarios](run_scenario), files that `informant plugin test` runs with the component, too.
 
 mod cache;
 pub(crate) mod cluster;
 pub(crate) mod deferred;
 mod driver;
+mod exported;
 pub(crate) mod host;
 pub(crate) mod http;
+mod instance;
 pub(crate) mod keys;
 pub(crate) mod metrics;
 mod options;
 mod projection;
+mod scenario;
 mod selector;
 
 pub use cache::Cache;
 pub use cluster::Write;
 pub use driver::{Driver, SETTLE_CALLS_MAX};
+pub use exported::Exported;
+#[doc(hidden)]
+pub use exported::Roles;
+pub use scenario::run_scenario;
 
 #[cfg(test)]
 mod tests;

@@ -57,6 +57,14 @@ impl<'a> KnownObjects<'a> {
         Self { all, ahead, next }
     }
 
+    /// The object with the key that this returns. A first list does not read it.
+    fn find_with<'k>(&mut self, key: impl FnOnce() -> KeyRef<'k>) -> Option<&'a Object> {
+        match self.all.is_empty() {
+            true => None,
+            false => self.find(key()),
+        }
+    }
+
     /// The object with this key. Lists have nearly the order of the store: it is probably the next one, and a search
     /// would take most of the time of a relist.
     fn find(&mut self, key: KeyRef<'_>) -> Option<&'a Object> {
@@ -161,7 +169,8 @@ impl<'a> Staging<'a> {
 
     fn stage(&mut self, object: Object) {
         if has_expected_type(&object, self.shape) {
-            if let Some(known) = self.known.find(object.key()).filter(|known| is_same(known, &object)) {
+            let known = self.known.find_with(|| object.key());
+            if let Some(known) = known.filter(|known| is_same(known, &object)) {
                 self.put(known.clone());
                 return;
             }
@@ -252,7 +261,7 @@ impl<'a> Staging<'a> {
         if self.compares_content {
             return None;
         }
-        let known = self.known.find(head.key())?;
+        let known = self.known.find_with(|| head.key())?;
         let is_same_version = known.version() == head.version() || seeded_bug(SeededBug::RelistComparesUidOnly);
         let same = !head.version.is_empty() && is_same_version && known.uid() == head.uid;
         same.then(|| known.clone())

@@ -6,6 +6,13 @@ use super::{Events, Manifest, Objects, PayloadKind};
 const ANY: &str = "*";
 
 impl Manifest {
+    /// The apiVersion and the kind of each rule for events.
+    pub(crate) fn event_types(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.events
+            .iter()
+            .map(|rule| (rule.api_version.as_str(), rule.kind.as_str()))
+    }
+
     /// The rule for events of this type. `None` if the handler does not receive them.
     pub(crate) fn events_of(&self, api_version: &str, kind: &str) -> Option<Events> {
         if self.events.is_empty() {

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::marker::PhantomData;
 
 use serde_json::{Value, json};
@@ -13,7 +14,7 @@ use crate::host_error::{ErrorCode, HostError};
 use crate::log::Level;
 use crate::store;
 
-use super::cluster::resource_of;
+use super::cluster::{joined, resource_of};
 
 /// The maximum bytes of objects in a page, as in Informant.
 const PAGE_BYTES_MAX: usize = 1 << 20;
@@ -24,6 +25,9 @@ thread_local! {
 
 /// By source, namespace and name.
 pub(super) type Key = (u32, String, String);
+
+/// The values of objects in an index, with `namespace/name`.
+pub(super) type Indexed = Vec<(String, Vec<String>)>;
 
 /// The values of an object in one index.
 pub(super) type IndexFunc = Box<dyn Fn(&Value) -> Vec<String>>;
@@ -37,8 +41,12 @@ pub(super) struct State {
     /// Returned by every call, if set.
     pub(super) refusal: Option<contract::HostError>,
     pub(super) page_bytes_max: usize,
+    /// Why every call of `kube` is denied.
+    pub(super) kube_refusal: Option<String>,
     /// The writes of the plugin to the cluster.
     pub(super) writes: Vec<super::cluster::Write>,
+    /// All that were sent, with their results: entries of `writes` in a scenario.
+    pub(super) sent: Vec<Value>,
     /// The writes that the present call has deferred.
     pub(super) deferred: Vec<super::deferred::DeferredWrite>,
     /// The objects that these writes changed, each with its previous state.
@@ -50,7 +58,23 @@ pub(super) struct State {
     /// Other services.
     pub(super) services: super::http::Services,
     version: u64,
-    log: Vec<String>,
+    log: Vec<LogLine>,
+}
+
+/// A line that the plugin logged.
+pub(super) struct LogLine {
+    pub(super) level: Level,
+    pub(super) message: String,
+    pub(super) fields: Vec<(String, String)>,
+}
+
+impl fmt::Display for LogLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.level, self.message)?;
+        self.fields
+            .iter()
+            .try_for_each(|(name, value)| write!(f, " {name}={value}"))
+    }
 }
 
 /// The content of the store for the current thread, until it is dropped. A thread can have one at a time.
@@ -73,7 +97,9 @@ impl Cache {
             indexes: BTreeMap::new(),
             refusal: None,
             page_bytes_max: PAGE_BYTES_MAX,
+            kube_refusal: None,
             writes: Vec::new(),
+            sent: Vec::new(),
             deferred: Vec::new(),
             changed: Vec::new(),
             keys: super::keys::Keys::default(),
@@ -151,12 +177,43 @@ impl Cache {
 
     /// The lines logged since the last call, as `level: message name=value`.
     pub fn take_log(&self) -> Vec<String> {
+        self.take_lines().iter().map(LogLine::to_string).collect()
+    }
+
+    pub(super) fn take_lines(&self) -> Vec<LogLine> {
         with(|state| std::mem::take(&mut state.log))
     }
 
     /// The object at a key.
     pub(super) fn get(&self, key: &Key) -> Option<Value> {
         with(|state| state.objects.get(key).cloned())
+    }
+
+    /// All objects.
+    pub(super) fn objects(&self) -> Vec<(Key, Value)> {
+        with(|state| state.objects.clone().into_iter().collect())
+    }
+
+    /// `v1/pods web/a`; only the resource for a key without a name.
+    pub(super) fn shown(&self, key: &Key) -> String {
+        let resource = with(|state| state.sources.get(key.0 as usize).map(|info| info.resource.clone()));
+        let words = [resource.unwrap_or_default(), joined(&key.1, &key.2)];
+        words.join(" ").trim_end().to_owned()
+    }
+
+    /// The objects of an informer as `namespace/name`, with their values in one of its indexes. `None` without such an
+    /// informer, or without the index.
+    pub(super) fn indexed(&self, informer: &str, index: &str) -> Option<Option<Indexed>> {
+        with(|state| {
+            let sources: Vec<u32> = state.sources_of(informer).ok()?.iter().map(|info| info.id).collect();
+            let values = state.indexes.get(&(informer.to_owned(), index.to_owned()));
+            let objects = state.objects.iter().filter(|(key, _)| sources.contains(&key.0));
+            Some(values.map(|values| {
+                objects
+                    .map(|(key, object)| (joined(&key.1, &key.2), values(object)))
+                    .collect()
+            }))
+        })
     }
 
     /// As [`put`](Self::put), but returns the whole key.
@@ -194,10 +251,11 @@ pub(super) fn with<T>(f: impl FnOnce(&mut State) -> T) -> T {
 
 /// Logs; without a cache, to stderr.
 pub(super) fn log(level: Level, message: &str, fields: &[(String, String)]) {
-    let mut line = format!("{level}: {message}");
-    for (name, value) in fields {
-        line.extend([" ", name, "=", value]);
-    }
+    let line = LogLine {
+        level,
+        message: message.to_owned(),
+        fields: fields.to_owned(),
+    };
     STATE.with_borrow_mut(|state| match state {
         Some(state) => state.log.push(line),
         #[expect(clippy::print_stderr, reason = "there is no other log")]

@@ -38,6 +38,16 @@ impl Cache {
         cache::with(|state| std::mem::take(&mut state.writes))
     }
 
+    /// Denies every call of `kube`, with this message.
+    pub(super) fn refuse_kube(&self, message: &str) {
+        cache::with(|state| state.kube_refusal = Some(message.to_owned()));
+    }
+
+    /// All writes that were sent since the last call, as a scenario shows them.
+    pub(super) fn take_sent(&self) -> Vec<Value> {
+        cache::with(|state| std::mem::take(&mut state.sent))
+    }
+
     /// The objects that the plugin changed since the last call, with their previous states.
     pub(super) fn take_changed(&self) -> Vec<(Key, Option<Value>)> {
         cache::with(|state| std::mem::take(&mut state.changed))
@@ -106,11 +116,14 @@ pub(crate) fn create(address: &Address, object: &[u8], options: &[u8]) -> Answer
             name,
             ..address.clone()
         };
-        if existing(state, &created).is_ok() {
-            let message = format!("{} \"{}\" already exists", created.resource, created.name);
-            return Err(refusal(ApiErrorCode::AlreadyExists, message));
-        }
-        state.write("create", &created, None, object.clone(), object, options.is_dry_run())
+        state.send("create", &created, Value::Null, &object, |state| {
+            if existing(state, &created).is_ok() {
+                let message = format!("{} \"{}\" already exists", created.resource, created.name);
+                return Err(refusal(ApiErrorCode::AlreadyExists, message));
+            }
+            let after = object.clone();
+            state.write("create", &created, None, &object, after, options.is_dry_run())
+        })
     })
 }
 
@@ -118,20 +131,16 @@ pub(crate) fn update(address: &Address, object: &[u8], options: &[u8]) -> Answer
     ask(|state| {
         let options: WriteOptions = options::parse(options)?;
         let object = document(object)?;
-        let (key, before) = existing(state, address)?;
-        check_preconditions(&before, &object)?;
-        let after = match address.subresource.as_str() {
-            "" => object.clone(),
-            _ => with_status(&before, &object),
-        };
-        state.write(
-            "update",
-            address,
-            Some((key, before)),
-            object,
-            after,
-            options.is_dry_run(),
-        )
+        state.send("update", address, Value::Null, &object, |state| {
+            let (key, before) = existing(state, address)?;
+            check_preconditions(&before, &object)?;
+            let after = match address.subresource.as_str() {
+                "" => object.clone(),
+                _ => with_status(&before, &object),
+            };
+            let dry_run = options.is_dry_run();
+            state.write("update", address, Some((key, before)), &object, after, dry_run)
+        })
     })
 }
 
@@ -147,52 +156,79 @@ pub(crate) fn patch(address: &Address, kind: PatchKind, patch: &[u8], options: &
                 "the test kit does not support JSON patches",
             ));
         }
-        let patch = document(patch)?;
-        let (key, before) = match existing(state, address) {
-            Err(error) if error.code == ApiErrorCode::NotFound && kind == PatchKind::Apply => {
-                return state.write("patch", address, None, patch.clone(), patch, options.is_dry_run());
+        let (patch, dry_run) = (document(patch)?, options.is_dry_run());
+        state.send("patch", address, json!(name_of(kind)), &patch, |state| {
+            let (key, before) = match existing(state, address) {
+                Err(error) if error.code == ApiErrorCode::NotFound && kind == PatchKind::Apply => {
+                    return state.write("patch", address, None, &patch, patch.clone(), dry_run);
+                }
+                found => found?,
+            };
+            check_preconditions(&before, &patch)?;
+            let mut after = before.clone();
+            merge(&mut after, &patch);
+            if !address.subresource.is_empty() {
+                after = with_status(&before, &after);
             }
-            found => found?,
-        };
-        check_preconditions(&before, &patch)?;
-        let mut after = before.clone();
-        merge(&mut after, &patch);
-        if !address.subresource.is_empty() {
-            after = with_status(&before, &after);
-        }
-        state.write(
-            "patch",
-            address,
-            Some((key, before)),
-            patch,
-            after,
-            options.is_dry_run(),
-        )
+            state.write("patch", address, Some((key, before)), &patch, after, dry_run)
+        })
     })
 }
 
 pub(crate) fn delete(address: &Address, options: &[u8]) -> Answer<()> {
     ask(|state| {
         let options: DeleteOptions = options::parse(options)?;
-        let (key, before) = existing(state, address)?;
-        check_preconditions(&before, &json!({ "metadata": options.preconditions }))?;
-        if !options.is_dry_run() {
-            state.objects.remove(&key);
-            state.record("delete", address, cluster_of(state, address)?, Value::Null);
-            state.changed.push((key, Some(before)));
-        }
-        Ok(())
+        state.send("delete", address, Value::Null, &Value::Null, |state| {
+            let (key, before) = existing(state, address)?;
+            check_preconditions(&before, &json!({ "metadata": options.preconditions }))?;
+            if !options.is_dry_run() {
+                state.objects.remove(&key);
+                state.record("delete", address, cluster_of(state, address)?, Value::Null);
+                state.changed.push((key, Some(before)));
+            }
+            Ok(())
+        })
     })
 }
 
+/// As in a scenario.
+fn name_of(kind: PatchKind) -> &'static str {
+    match kind {
+        PatchKind::Merge => "merge",
+        PatchKind::Json => "json",
+        PatchKind::Strategic => "strategic",
+        PatchKind::Apply => "apply",
+    }
+}
+
 impl State {
+    /// Makes a write, and keeps it with its result.
+    fn send<T>(
+        &mut self,
+        verb: &str,
+        address: &Address,
+        kind: Value,
+        document: &Value,
+        write: impl FnOnce(&mut Self) -> Answer<T>,
+    ) -> Answer<T> {
+        let answer = write(self);
+        let subresource = Some(&address.subresource).filter(|name| !name.is_empty());
+        let object = joined(&address.namespace, &address.name);
+        self.sent.push(json!({
+            "verb": verb, "object": format!("{} {object}", address.resource), "subresource": subresource,
+            "kind": kind, "document": document,
+            "result": answer.as_ref().map_or_else(|error| error.code.as_str(), |_| "ok"),
+        }));
+        answer
+    }
+
     /// Replaces the object with `after`, unless they are equal.
     fn write(
         &mut self,
         verb: &'static str,
         address: &Address,
         before: Option<(Key, Value)>,
-        document: Value,
+        document: &Value,
         mut after: Value,
         dry_run: bool,
     ) -> Answer<Vec<u8>> {
@@ -206,7 +242,7 @@ impl State {
             return Ok(bytes(&after));
         }
         let cluster = cluster_of(self, address)?;
-        self.record(verb, address, cluster.clone(), document);
+        self.record(verb, address, cluster.clone(), document.clone());
         Ok(match before {
             Some((_, before)) if before == after => bytes(&before),
             before => {
@@ -218,10 +254,6 @@ impl State {
     }
 
     fn record(&mut self, verb: &'static str, address: &Address, cluster: String, document: Value) {
-        let joined = |first: &str, second: &str| {
-            let words: Vec<&str> = [first, second].into_iter().filter(|word| !word.is_empty()).collect();
-            words.join("/")
-        };
         self.writes.push(Write {
             verb,
             cluster,
@@ -232,16 +264,22 @@ impl State {
     }
 }
 
+pub(super) fn joined(first: &str, second: &str) -> String {
+    let words: Vec<&str> = [first, second].into_iter().filter(|word| !word.is_empty()).collect();
+    words.join("/")
+}
+
 pub(super) fn ask<T>(answer: impl FnOnce(&mut State) -> Answer<T>) -> Answer<T> {
-    cache::with(|state| match &state.refusal {
-        Some(denied) => {
+    cache::with(|state| match (&state.refusal, &state.kube_refusal) {
+        (Some(denied), _) => {
             let code = match denied.code {
                 ErrorCode::NotHere => ApiErrorCode::NotHere,
                 _ => ApiErrorCode::Denied,
             };
             Err(refusal(code, denied.message.clone()))
         }
-        None => answer(state),
+        (None, Some(denied)) => Err(refusal(ApiErrorCode::Denied, denied.as_str())),
+        (None, None) => answer(state),
     })
 }
 
@@ -355,7 +393,7 @@ fn with_status(before: &Value, written: &Value) -> Value {
 }
 
 /// RFC 7386.
-fn merge(target: &mut Value, patch: &Value) {
+pub(super) fn merge(target: &mut Value, patch: &Value) {
     let Value::Object(members) = patch else {
         *target = patch.clone();
         return;

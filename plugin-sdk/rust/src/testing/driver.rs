@@ -6,15 +6,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::cache::{Cache, Key};
+use super::instance::instance;
 use super::{projection, selector};
-use crate::CONTRACT;
 use crate::action::Action;
 use crate::bindings::imports::informant::plugin::types as contract;
-use crate::context::{Describe, Init, Role};
 use crate::event::{Deleted, Event, ObjectRef, Reason, SourceId, Synced};
 use crate::exports::{self, Change, HandleEvents};
 use crate::failure::{Failure, Result};
-use crate::host_error::{ErrorCode, HostError};
 use crate::index_values::IndexValues;
 use crate::manifest::{Events, Manifest};
 use crate::plugin::{IndexFuncs, Plugin, Stateful, SyncHandler};
@@ -30,19 +28,24 @@ pub const SETTLE_CALLS_MAX: usize = 1_000;
 /// unchanged payloads with `changed_only`. So a test finds a field that is missing in the manifest.
 #[derive(Debug)]
 pub struct Driver<P> {
-    cache: Cache,
-    plugin: P,
-    manifest: Manifest,
-    reason: Reason,
-    requeues: BTreeMap<Key, Requeue>,
+    pub(super) cache: Cache,
+    pub(super) plugin: P,
+    pub(super) manifest: Manifest,
+    pub(super) reason: Reason,
+    pub(super) attempt: u32,
+    /// The types that the plugin receives, if not all of its manifest.
+    pub(super) watched: Option<Vec<(String, String)>>,
+    /// The calls of the plugin that a scenario compares, as it shows them.
+    pub(super) calls: Vec<Value>,
+    pub(super) requeues: BTreeMap<Key, Requeue>,
 }
 
 /// A call that the plugin asked for.
-#[derive(Debug)]
-struct Requeue {
-    after: Duration,
+#[derive(Debug, Clone)]
+pub(super) struct Requeue {
+    pub(super) after: Duration,
     /// The last state, and whether it is the final one, if the object was deleted.
-    deleted: Option<(Value, bool)>,
+    pub(super) deleted: Option<(Value, bool)>,
 }
 
 impl<P: Plugin> Driver<P> {
@@ -71,34 +74,20 @@ impl<P: Plugin> Driver<P> {
     /// # Panics
     /// If `context` is not an object.
     pub fn start_with(context: Value) -> Result<Self> {
-        let mut all = json!({
-            "plugin": "test", "config": {}, "informant": env!("CARGO_PKG_VERSION"), "contract": CONTRACT,
-            "offers": ["store", "kube", "kv", "metrics", "log"], "role": "events", "instance": 0, "instances": 1,
-            "because": "start", "logLevel": "trace",
-            "roles": ["event-handler", "sync-handler", "index-funcs", "state"],
-            "limits": { "memoryBytes": 67_108_864, "callMs": 30_000 },
-        });
-        let Value::Object(members) = context else {
-            panic!("the context is not an object: {context}");
-        };
-        for (name, value) in members {
-            all[name] = value;
-        }
-        let context = all.to_string().into_bytes();
-        let cache = Cache::new();
-        let (manifest, plugin) = cache.while_denied(|| {
-            let manifest = exports::describe::<P>(Describe::parse(&context)?)?;
-            let init = Init::parse(&context)?;
-            cache.deny_keys(init.role == Role::Index);
-            Ok::<_, Failure>((manifest, P::init(init)?))
-        })?;
-        cache.declare_metrics(manifest.metrics());
-        cache.end_changes(true);
+        Self::start_in(Cache::new(), context)
+    }
+
+    /// As [`start_with`](Self::start_with), with what is in the cache.
+    pub(super) fn start_in(cache: Cache, context: Value) -> Result<Self> {
+        let (manifest, plugin) = instance(&cache, context)?;
         Ok(Self {
             cache,
             plugin,
             manifest,
             reason: Reason::Watch,
+            attempt: 0,
+            watched: None,
+            calls: Vec::new(),
             requeues: BTreeMap::new(),
         })
     }
@@ -243,7 +232,7 @@ impl<P: HandleEvents> Driver<P> {
     }
 
     /// An object that starts to match its rule is an add, one that no longer matches is a delete.
-    fn deliver(&mut self, key: &Key, before: Option<&Value>, object: &Value) -> Result<Action> {
+    pub(super) fn deliver(&mut self, key: &Key, before: Option<&Value>, object: &Value) -> Result<Action> {
         let Some(wanted) = self.rule_for(object) else {
             return Ok(Action::done());
         };
@@ -264,7 +253,7 @@ impl<P: HandleEvents> Driver<P> {
         }
     }
 
-    fn call_upsert(
+    pub(super) fn call_upsert(
         &mut self,
         reason: Reason,
         key: &Key,
@@ -276,7 +265,7 @@ impl<P: HandleEvents> Driver<P> {
             return Ok(Action::done());
         };
         self.requeues.remove(key);
-        let event = event(reason, key, object);
+        let event = self.event(reason, key, object);
         let shown = |object| projection::document(object, wanted.payload());
         let change = if is_new {
             Change::Add(shown(object))
@@ -284,7 +273,9 @@ impl<P: HandleEvents> Driver<P> {
             Change::Update(old.map(shown), shown(object))
         };
         let answer = self.plugin.handle(&event, change);
-        let action = self.with_deferred(answer)?;
+        let answer = self.with_deferred(answer);
+        let name = if is_new { "on-add" } else { "on-update" };
+        let action = self.record(name, Some((key, reason)), answer)?;
         self.requeue(key, action, None);
         Ok(action)
     }
@@ -324,33 +315,49 @@ impl<P: HandleEvents> Driver<P> {
         self.deliver_delete(&key, &last, final_state_unknown)
     }
 
-    fn deliver_delete(&mut self, key: &Key, last: &Value, final_state_unknown: bool) -> Result<Action> {
+    pub(super) fn deliver_delete(&mut self, key: &Key, last: &Value, final_state_unknown: bool) -> Result<Action> {
         match self.rule_for(last) {
             Some(wanted) if selects(&wanted, last) => self.call_delete(self.reason, key, last, final_state_unknown),
             _ => Ok(Action::done()),
         }
     }
 
-    fn call_delete(&mut self, reason: Reason, key: &Key, last: &Value, final_state_unknown: bool) -> Result<Action> {
+    pub(super) fn call_delete(
+        &mut self,
+        reason: Reason,
+        key: &Key,
+        last: &Value,
+        final_state_unknown: bool,
+    ) -> Result<Action> {
         let Some(wanted) = self.rule_for(last) else {
             return Ok(Action::done());
         };
         self.requeues.remove(key);
-        let event = event(reason, key, last);
+        let event = self.event(reason, key, last);
         let shown = projection::document(last, wanted.payload());
         let deleted = Deleted {
             last: Some(shown),
             final_state_unknown,
         };
         let answer = self.plugin.handle(&event, Change::Delete(deleted));
-        let action = self.with_deferred(answer)?;
+        let answer = self.with_deferred(answer);
+        let action = self.record("on-delete", Some((key, reason)), answer)?;
         self.requeue(key, action, Some((last.clone(), final_state_unknown)));
         Ok(action)
+    }
+
+    /// Whether the plugin receives this object.
+    pub(super) fn receives(&self, object: &Value) -> bool {
+        self.rule_for(object).is_some_and(|wanted| selects(&wanted, object))
     }
 
     /// The rule of the manifest for objects of this type, if the plugin receives them.
     fn rule_for(&self, object: &Value) -> Option<Events> {
         let (api_version, kind) = type_of(object);
+        let is_it = |(version, name): &(String, String)| version == api_version && name == kind;
+        if self.watched.as_ref().is_some_and(|watched| !watched.iter().any(is_it)) {
+            return None;
+        }
         self.manifest.events_of(api_version, kind)
     }
 }
@@ -363,14 +370,52 @@ impl<P: SyncHandler> Driver<P> {
     pub fn synced(&mut self, source: SourceId) -> Result {
         let call = contract::Call {
             reason: Reason::Initial,
-            attempt: 0,
+            attempt: self.attempt,
         };
         let answer = exports::on_synced(&mut self.plugin, &Synced::new(source, call));
-        self.with_deferred(answer)
+        let answer = self.with_deferred(answer).map(Action::from);
+        let key = (source.0, String::new(), String::new());
+        self.record("on-synced", Some((&key, Reason::Initial)), answer)
+            .map(drop)
     }
 }
 
 impl<P> Driver<P> {
+    /// Keeps a call, about what it was and why it was made, and its result.
+    pub(super) fn record(
+        &mut self,
+        call: &str,
+        about: Option<(&Key, Reason)>,
+        answer: Result<Action>,
+    ) -> Result<Action> {
+        let (result, error, after) = match &answer {
+            Ok(action) => ("ok", None, action.delay()),
+            Err(Failure::Permanent(message)) => ("permanent", Some(message), None),
+            Err(Failure::RetryAfter(message, after)) => ("retry", Some(message), Some(*after)),
+            Err(Failure::Retryable(message)) => ("retry", Some(message), None),
+        };
+        self.calls.push(json!({
+            "call": call, "object": about.map(|(key, _)| self.cache.shown(key)),
+            "reason": about.map(|(_, reason)| reason.as_str()), "attempt": about.map(|_| self.attempt),
+            "result": result, "error": error,
+            "requeueAfter": after.map(|after| humantime::format_duration(after).to_string()),
+        }));
+        answer
+    }
+
+    fn event(&self, reason: Reason, key: &Key, object: &Value) -> Event {
+        let metadata = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+        Event {
+            source: SourceId(key.0),
+            namespace: key.1.clone(),
+            name: key.2.clone(),
+            uid: metadata("uid"),
+            resource_version: metadata("resourceVersion"),
+            reason,
+            attempt: self.attempt,
+        }
+    }
+
     /// Makes the writes that a call has deferred and what it changed in `kv` and `metrics` effective if it succeeded,
     /// or drops them.
     fn with_deferred<T>(&self, answer: Result<T>) -> Result<T> {
@@ -398,44 +443,13 @@ impl<P: IndexFuncs> Driver<P> {
             return Ok(IndexValues::new());
         };
         let shown = projection::document(object, wanted.payload());
-        let of = ObjectRef::from(&event(self.reason, &key, object));
+        let of = ObjectRef::from(&self.event(self.reason, &key, object));
         let names = self.manifest.index_names();
         let values = self
             .cache
             .while_denied(|| exports::index(&mut self.plugin, names, &of, shown))?;
         let named = names.iter().zip(values).filter(|(_, values)| !values.is_empty());
         Ok(named.fold(IndexValues::new(), |all, (name, values)| all.with(name, values)))
-    }
-}
-
-impl Cache {
-    /// Denies every host call but logging, as Informant does in `describe` and index functions.
-    fn while_denied<T>(&self, call: impl FnOnce() -> T) -> T {
-        let message = "host calls cannot be made in describe, init and index functions".to_owned();
-        self.refuse(Some(HostError {
-            code: ErrorCode::NotHere,
-            message,
-        }));
-        self.deny_keys(true);
-        self.deny_metrics(true);
-        let answer = call();
-        self.refuse(None);
-        self.deny_keys(false);
-        self.deny_metrics(false);
-        answer
-    }
-}
-
-fn event(reason: Reason, key: &Key, object: &Value) -> Event {
-    let metadata = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
-    Event {
-        source: SourceId(key.0),
-        namespace: key.1.clone(),
-        name: key.2.clone(),
-        uid: metadata("uid"),
-        resource_version: metadata("resourceVersion"),
-        reason,
-        attempt: 0,
     }
 }
 

@@ -4,8 +4,11 @@ use super::cache::{self, Cache};
 use crate::bindings::imports::informant::plugin::types as contract;
 use crate::http::{Error, ErrorCode, Request, Response};
 
+/// Status, headers and body, or why there is no response.
+pub(super) type Answer = Result<(u16, Vec<(String, String)>, Vec<u8>), Error>;
+
 /// Answers requests.
-pub(super) type Service = Box<dyn FnMut(&Request) -> (u16, Vec<(String, String)>, Vec<u8>)>;
+pub(super) type Service = Box<dyn FnMut(&Request) -> Answer>;
 
 /// What requests of the plugin meet.
 #[derive(Default)]
@@ -20,12 +23,15 @@ impl Cache {
         &self,
         mut service: impl FnMut(&Request) -> (u16, Vec<(String, String)>, B) + 'static,
     ) {
-        cache::with(|state| {
-            state.services.service = Some(Box::new(move |request| {
-                let (status, headers, body) = service(request);
-                (status, headers, body.into())
-            }));
+        self.serve(move |request| {
+            let (status, headers, body) = service(request);
+            Ok((status, headers, body.into()))
         });
+    }
+
+    /// As [`serve_http`](Self::serve_http), with a service that may fail.
+    pub(super) fn serve(&self, service: impl FnMut(&Request) -> Answer + 'static) {
+        cache::with(|state| state.services.service = Some(Box::new(service)));
     }
 
     /// The requests that were sent since the last call.
@@ -51,11 +57,12 @@ pub(crate) fn send(request: &Request) -> Result<Response, Error> {
     });
     let mut service = service.ok_or_else(denied)?;
     // The service may look at the cache.
-    let (status, headers, body) = service(request);
+    let answer = service(request);
     cache::with(|state| {
         state.services.sent.push(request.clone());
         state.services.service = Some(service);
     });
+    let (status, headers, body) = answer?;
     let headers = headers
         .into_iter()
         .map(|(name, value)| (name.to_ascii_lowercase(), value.into_bytes()));

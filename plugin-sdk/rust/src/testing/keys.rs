@@ -22,6 +22,8 @@ pub(super) struct Keys {
     rows: BTreeMap<String, Vec<u8>>,
     changes: BTreeMap<String, Option<Vec<u8>>>,
     is_denied: bool,
+    /// Why every function is denied throughout.
+    refusal: Option<String>,
 }
 
 impl Cache {
@@ -49,6 +51,11 @@ impl Cache {
                 }
             }
         });
+    }
+
+    /// Denies every function, with this message.
+    pub(super) fn refuse_keys(&self, message: &str) {
+        cache::with(|state| state.keys.refusal = Some(message.to_owned()));
     }
 
     /// Denies every function, or no longer.
@@ -125,12 +132,13 @@ fn with<T>(key: &str, answer: impl FnOnce(&mut Keys) -> Answer<T>) -> Answer<T> 
 }
 
 fn ask<T>(answer: impl FnOnce(&mut Keys) -> Answer<T>) -> Answer<T> {
-    cache::with(|state| match state.keys.is_denied {
-        true => {
+    cache::with(|state| match &state.keys.refusal {
+        _ if state.keys.is_denied => {
             let message = "kv can be used in init, on-add, on-update, on-delete and on-synced only".to_owned();
             Err(error(ErrorCode::NotHere, message))
         }
-        false => answer(&mut state.keys),
+        Some(refusal) => Err(error(ErrorCode::Denied, refusal.clone())),
+        None => answer(&mut state.keys),
     })
 }
 

@@ -12,13 +12,16 @@ type Answer<T> = Result<T, HostError>;
 /// A metric and its labels, sorted by name.
 type Series = (String, Vec<(String, String)>);
 
+/// The amounts whose sum is the value; of a histogram, the values that it counted.
+type Values = BTreeMap<Series, Vec<f64>>;
+
 /// The metrics that the plugin declares, and their values.
 #[derive(Default)]
 pub(super) struct Metrics {
     declared: Vec<Metric>,
-    values: BTreeMap<Series, f64>,
+    values: Values,
     /// With the changes of the present call.
-    changed: BTreeMap<Series, f64>,
+    changed: Values,
     is_denied: bool,
 }
 
@@ -29,8 +32,13 @@ impl Cache {
         let labels = labels
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        let series = series(name, labels.collect());
-        cache::with(|state| state.metrics.values.get(&series).copied())
+        self.amounts(name, labels.collect()).map(|amounts| amounts.iter().sum())
+    }
+
+    /// The amounts whose sum is [`metric`](Self::metric).
+    pub(super) fn amounts(&self, name: &str, labels: Vec<(String, String)>) -> Option<Vec<f64>> {
+        let series = series(name, labels);
+        cache::with(|state| state.metrics.values.get(&series).cloned())
     }
 
     pub(super) fn declare_metrics(&self, declared: &[Metric]) {
@@ -60,28 +68,29 @@ pub(crate) fn add(name: &str, amount: f64, labels: &[Label]) -> Answer<()> {
             return invalid(format!("the counter {name:?} cannot decrease"));
         }
         let series = metric.series(labels)?;
-        *metrics.changed.entry(series).or_default() += finite(amount)?;
+        metrics.changed.entry(series).or_default().push(finite(amount)?);
         Ok(())
     })
 }
 
 pub(crate) fn set(name: &str, value: f64, labels: &[Label]) -> Answer<()> {
     with(name, &["gauge"], |metrics, metric| {
-        metrics.changed.insert(metric.series(labels)?, finite(value)?);
+        metrics.changed.insert(metric.series(labels)?, vec![finite(value)?]);
         Ok(())
     })
 }
 
 pub(crate) fn observe(name: &str, value: f64, labels: &[Label]) -> Answer<()> {
     with(name, &["histogram"], |metrics, metric| {
-        *metrics.changed.entry(metric.series(labels)?).or_default() += finite(value)?;
+        let series = metric.series(labels)?;
+        metrics.changed.entry(series).or_default().push(finite(value)?);
         Ok(())
     })
 }
 
 pub(crate) fn replace(name: &str, samples: &[Sample]) -> Answer<()> {
     with(name, &["gauge"], |metrics, metric| {
-        let row = |sample: &Sample| Ok((metric.series(&sample.labels)?, finite(sample.value)?));
+        let row = |sample: &Sample| Ok((metric.series(&sample.labels)?, vec![finite(sample.value)?]));
         let rows = samples.iter().map(row).collect::<Answer<Vec<_>>>()?;
         metrics.changed.retain(|(metric, _), _| metric != name);
         metrics.changed.extend(rows);

@@ -36,6 +36,27 @@ pub(super) fn project(object: &Value, pointers: &[String]) -> Value {
     cut(object, &paths).unwrap_or(Value::Null)
 }
 
+/// The texts, numbers and booleans at a JSON pointer, as texts: the values of an index of config.toml.
+pub(super) fn values_at(object: &Value, pointer: &str) -> Vec<String> {
+    let below = |value: &Value, token: &str| -> Vec<Value> {
+        match value {
+            Value::Object(members) if token == "*" => members.values().cloned().collect(),
+            Value::Array(elements) if token == "*" => elements.clone(),
+            value => value.pointer(&format!("/{token}")).cloned().into_iter().collect(),
+        }
+    };
+    let tokens = pointer.split('/').skip(1);
+    let found = tokens.fold(vec![object.clone()], |found, token| {
+        found.iter().flat_map(|value| below(value, token)).collect()
+    });
+    let text = |value: Value| match value {
+        Value::String(text) => Some(text),
+        Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
+        _ => None,
+    };
+    found.into_iter().filter_map(text).collect()
+}
+
 /// `value` projected to `paths`. `None` if no path leads through it, or if it is a scalar and every path leads deeper.
 fn cut(value: &Value, paths: &[&[String]]) -> Option<Value> {
     if paths.iter().any(|path| path.is_empty()) {
@@ -110,6 +131,15 @@ mod tests {
             &["/spec/containers/1/name"],
             json!({ "apiVersion": "v1", "kind": "Pod", "spec": { "containers": [{}, { "name": "b" }] } }),
         );
+    }
+
+    #[test]
+    fn an_index_has_the_scalars_at_its_pointer() {
+        let object = json!({ "a": [{ "b~/c": "x" }, { "b~/c": 1 }, { "b~/c": [] }, { "d": "y" }], "e": { "f": true } });
+        assert_eq!(values_at(&object, "/a/*/b~0~1c"), ["x", "1"]);
+        assert_eq!(values_at(&object, "/a/3/*"), ["y"]);
+        assert_eq!(values_at(&object, "/e/f"), ["true"]);
+        assert!(values_at(&object, "/e/f/g").is_empty());
     }
 
     #[test]

@@ -1,0 +1,145 @@
+//! Compares the `expect` of a step with what happened.
+
+use std::mem;
+
+use serde_json::{Map, Value, json};
+
+use super::expect::{difference, fits, kv_difference, list_differences};
+use super::format::{Expect, Scenario, Step};
+use super::run::{DeadLetter, Run};
+use super::series::Series;
+use crate::failure::Failure;
+use crate::log::Level;
+use crate::testing::cache::LogLine;
+use crate::testing::exported::Exported;
+
+/// What differs if the plugin is refused when it starts: nothing else happens then.
+pub(super) fn refused_start(scenario: &Scenario, refusal: Failure) -> Vec<String> {
+    let Some(step) = scenario.steps.first() else {
+        return vec![scenario.root.at(refused(&refusal))];
+    };
+    let lists = step.expect.iter().flat_map(|expect| &expect.lists);
+    let mut differences: Vec<String> = lists.flat_map(|listed| list_differences(listed, &[])).collect();
+    differences.extend(refusal_difference(step, Some(&refusal)));
+    differences
+}
+
+fn refused(failure: &Failure) -> String {
+    format!("the plugin was refused: {}", failure.message())
+}
+
+fn refusal_difference(step: &Step, refusal: Option<&Failure>) -> Option<String> {
+    let expected = step.expect.as_ref().and_then(|expect| expect.refused.as_ref());
+    match (expected, refusal) {
+        (None, None) => None,
+        (None, Some(refusal)) => Some(step.node.at(refused(refusal))),
+        (Some(node), None) => Some(node.at("the plugin was not refused")),
+        (Some(node), Some(refusal)) => {
+            let is_it = node
+                .value
+                .as_str()
+                .is_some_and(|expected| fits(expected, refusal.message()));
+            (!is_it).then(|| node.at(format_args!("expected {}, found {:?}", node.value, refusal.message())))
+        }
+    }
+}
+
+impl<P: Exported> Run<'_, P> {
+    /// What differs. Forgets what happened, if there is an `expect`.
+    pub(super) fn compare(&mut self, step: &Step, refusal: Option<Failure>) -> Vec<String> {
+        let mut differences = Vec::new();
+        if let Some(expect) = &step.expect {
+            let happened = self.happened();
+            for listed in &expect.lists {
+                let found = happened.get(listed.name).and_then(Value::as_array);
+                differences.extend(list_differences(listed, found.map_or(&[], Vec::as_slice)));
+            }
+            self.index();
+            differences.extend(self.state_differences(expect));
+        }
+        differences.extend(refusal_difference(step, refusal.as_ref()));
+        differences
+    }
+
+    /// The lists of what happened, by name.
+    fn happened(&mut self) -> Map<String, Value> {
+        let cache = &self.driver.cache;
+        let is_shown = |line: &LogLine| !matches!(line.level, Level::Trace | Level::Debug);
+        let lines = cache.take_lines();
+        let log: Value = lines.iter().filter(|line| is_shown(line)).map(line_of).collect();
+        let letter = |letter: &DeadLetter| json!({ "object": cache.shown(&letter.key), "error": letter.message });
+        let dead_letters: Value = self.dead_letters.iter().map(letter).collect();
+        let lists = [
+            ("calls", Value::Array(mem::take(&mut self.driver.calls))),
+            ("log", log),
+            ("writes", Value::Array(self.driver.cache.take_sent())),
+            ("http", Value::Array(mem::take(&mut self.requests.borrow_mut().made))),
+            ("deadLetters", dead_letters),
+        ];
+        lists.into_iter().map(|(name, list)| (name.to_owned(), list)).collect()
+    }
+
+    fn state_differences(&self, expect: &Expect) -> Vec<String> {
+        let cache = &self.driver.cache;
+        let mut differences = Vec::new();
+        for object in &expect.objects {
+            let why = match self.find(&object.at).and_then(|key| cache.get(&key)) {
+                Some(found) => difference(&object.value, &found),
+                None => Some(format!("{} does not exist", object.at)),
+            };
+            differences.extend(why.map(|why| object.node.at(why)));
+        }
+        for (node, reference) in &expect.absent {
+            let exists = self
+                .find(reference)
+                .map(|_| node.at(format_args!("{reference} exists")));
+            differences.extend(exists);
+        }
+        for (key, node) in &expect.kv {
+            let why = kv_difference(&node.value, cache.remembered(key).as_deref());
+            differences.extend(why.map(|why| node.at(why)));
+        }
+        for (series, node) in &expect.metrics {
+            let found = self.metric(series).map_or(Value::Null, Value::from);
+            differences.extend(difference(&node.value, &found).map(|why| node.at(why)));
+        }
+        for indexed in &expect.indexes {
+            let expected = indexed.keys.value.as_array().cloned().unwrap_or_default();
+            let mut expected: Vec<&str> = expected.iter().filter_map(Value::as_str).collect();
+            expected.sort_unstable();
+            let found = cache
+                .indexed(&indexed.informer, &indexed.index)
+                .flatten()
+                .unwrap_or_default();
+            let mut found: Vec<String> = found
+                .into_iter()
+                .filter(|(_, values)| values.contains(&indexed.value))
+                .map(|(key, _)| key)
+                .collect();
+            found.sort_unstable();
+            differences.extend(difference(&json!(expected), &json!(found)).map(|why| indexed.keys.at(why)));
+        }
+        differences
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "a test counts few values")]
+    fn metric(&self, series: &Series) -> Option<f64> {
+        let mut metrics = self.driver.manifest.metrics().iter();
+        let (name, suffix) =
+            metrics.find_map(|metric| Some((&metric.name, series.suffix_of(&metric.name, metric.kind)?)))?;
+        let (labels, bound) = series.labels();
+        let amounts = self.driver.cache.amounts(name, labels)?;
+        Some(match suffix {
+            "_count" => amounts.len() as f64,
+            "_bucket" => amounts.iter().filter(|amount| **amount <= bound).count() as f64,
+            _ => amounts.iter().sum(),
+        })
+    }
+}
+
+fn line_of(line: &LogLine) -> Value {
+    // A text as it is, anything else is JSON.
+    let value = |text: &str| serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
+    let fields = line.fields.iter().map(|(name, text)| (name.clone(), value(text)));
+    json!({ "level": line.level.as_str(), "message": line.message, "fields": fields.collect::<Map<_, _>>() })
+}

@@ -1,0 +1,401 @@
+//! Runs a scenario: the plugin in a driver, with retries, dead letters and a clock that only `wait` moves.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::mem;
+use std::rc::Rc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::format::{Action, Object, Reference, Scenario};
+use super::requests::Requests;
+use super::start::{context, start_indexer};
+use super::yaml::{Node, Read};
+use crate::action::Action as Done;
+use crate::event::{Reason, SourceId};
+use crate::failure::{Failure, Result};
+use crate::index_values::IndexValues;
+use crate::testing::cache::Key;
+use crate::testing::cluster::merge;
+use crate::testing::driver::Driver;
+use crate::testing::exported::{AnyRole, Exported, Roles};
+use crate::testing::instance::instance;
+
+/// 2026-01-01T00:00:00Z, when the steps begin.
+const START: Duration = Duration::from_secs(1_767_225_600);
+
+/// As in Informant, without what it adds at random.
+const BACK_OFF_FIRST: Duration = Duration::from_secs(1);
+const BACK_OFF_MAX: Duration = Duration::from_secs(300);
+const REQUEUE_MIN: Duration = Duration::from_millis(100);
+
+/// The most events of the plugin's own writes after one call.
+const EVENTS_MAX: usize = 1_000;
+
+/// A call of the plugin.
+#[derive(Debug, Clone)]
+pub(super) enum Call {
+    /// Delivers what the object is now.
+    Event {
+        reason: Reason,
+        /// What the plugin knows of it.
+        known: Option<Value>,
+        /// What it was before.
+        last: Option<Value>,
+    },
+    /// For an object that has not changed.
+    Again(Reason),
+    /// For a deleted object, which the plugin asked for. With whether its final state is unknown.
+    Deleted(Value, bool),
+    Synced,
+}
+
+/// A call that is due later: a retry, or one that the plugin asked for.
+#[derive(Debug)]
+pub(super) struct Timer {
+    due: Duration,
+    call: Call,
+    attempt: u32,
+    is_retry: bool,
+    /// Those that lengthen the back-off: not the waits that the plugin asked for.
+    failures: u32,
+}
+
+#[derive(Debug)]
+pub(super) struct DeadLetter {
+    pub(super) key: Key,
+    pub(super) message: String,
+    call: Call,
+}
+
+/// One run of a scenario.
+pub(super) struct Run<'s, P> {
+    pub(super) scenario: &'s Scenario,
+    pub(super) driver: Driver<AnyRole<P>>,
+    pub(super) roles: Roles<P>,
+    /// The types that informers of the plugin watch.
+    pub(super) watched: Vec<(String, String)>,
+    pub(super) requests: Rc<RefCell<Requests>>,
+    pub(super) dead_letters: Vec<DeadLetter>,
+    pub(super) timers: BTreeMap<Key, Timer>,
+    pub(super) now: Duration,
+    /// The values in the plugin's indexes, by uid and version of the object.
+    pub(super) indexed: Rc<RefCell<BTreeMap<String, IndexValues>>>,
+}
+
+impl<P: Exported> Run<'_, P> {
+    /// Runs all steps, and returns what differs.
+    pub(super) fn all(&mut self) -> Read<Vec<String>> {
+        let mut differences = Vec::new();
+        for step in &self.scenario.steps {
+            let refusal = match &step.action {
+                Some((node, action)) => self.act(node, action)?,
+                None => None,
+            };
+            differences.extend(self.compare(step, refusal));
+        }
+        Ok(differences)
+    }
+
+    /// Computes the index values of objects that have changed.
+    pub(super) fn index(&mut self) {
+        if self.roles.index.is_none() {
+            return;
+        }
+        for (_, object) in self.driver.cache.objects() {
+            let state = state_of(&object);
+            if !self.indexed.borrow().contains_key(&state) {
+                // An object whose index function fails has no values.
+                let values = self.driver.index(&object).unwrap_or_default();
+                self.indexed.borrow_mut().insert(state, values);
+            }
+        }
+    }
+
+    /// Returns why a new version was refused.
+    fn act(&mut self, node: &Node, action: &Action) -> Read<Option<Failure>> {
+        match action {
+            Action::Apply(objects) => objects
+                .iter()
+                .try_for_each(|object| self.apply(object, Reason::Watch))?,
+            Action::Patch(patch) => {
+                let key = self.existing(node, &patch.at)?;
+                let mut after = self.driver.cache.get(&key).unwrap_or_default();
+                merge(&mut after, &patch.value);
+                self.change(after, Reason::Watch)?;
+            }
+            Action::Delete(reference) => self.delete(&self.existing(node, reference)?)?,
+            Action::Wait(time) => self.wait(*time)?,
+            Action::Http(answers) => self.requests.borrow_mut().answers.clone_from(answers),
+            Action::Swap => return Ok(self.swap().err()),
+            Action::Requeue(reference) => self.redeliver(node, reference.as_ref())?,
+            Action::Trigger(reference) => {
+                let key = self.existing(node, reference)?;
+                self.make(&key, Call::Again(Reason::Trigger), 0, 0);
+                self.settle()?;
+            }
+        }
+        Ok(None)
+    }
+
+    pub(super) fn apply(&mut self, object: &Object, reason: Reason) -> Read<()> {
+        let namespace = Reference {
+            resource: "v1/namespaces".to_owned(),
+            namespace: String::new(),
+            name: object.at.namespace.clone(),
+        };
+        // Namespaces that do not exist are created first.
+        if !["", "default"].contains(&namespace.name.as_str()) && self.find(&namespace).is_none() {
+            let metadata = json!({ "name": namespace.name });
+            self.change(
+                json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": metadata }),
+                reason,
+            )?;
+        }
+        self.change(object.value.clone(), reason)
+    }
+
+    /// Writes an object to the cluster, and delivers the event.
+    fn change(&mut self, mut after: Value, reason: Reason) -> Read<()> {
+        let key = self.driver.cache.key_of(None, &after);
+        let before = self.driver.cache.get(&key);
+        if let Some(before) = &before {
+            for name in ["uid", "resourceVersion"] {
+                after["metadata"][name] = before["metadata"][name].clone();
+            }
+            // The API server writes nothing then.
+            if *before == after {
+                return Ok(());
+            }
+        }
+        self.driver.cache.put_key(None, after);
+        self.event(&key, before, reason);
+        self.settle()
+    }
+
+    fn delete(&mut self, key: &Key) -> Read<()> {
+        let Some(mut object) = self.driver.cache.get(key) else {
+            return Ok(());
+        };
+        let finalizers = object["metadata"]["finalizers"].as_array();
+        if finalizers.is_some_and(|finalizers| !finalizers.is_empty()) {
+            let now = std::time::UNIX_EPOCH + START + self.now;
+            object["metadata"]["deletionTimestamp"] = humantime::format_rfc3339_seconds(now).to_string().into();
+            return self.change(object, Reason::Watch);
+        }
+        self.driver.cache.remove(SourceId(key.0), &key.1, &key.2);
+        self.event(key, Some(object), Reason::Watch);
+        self.settle()
+    }
+
+    pub(super) fn find(&self, reference: &Reference) -> Option<Key> {
+        let Reference {
+            resource,
+            namespace,
+            name,
+        } = reference;
+        let is_it = |key: &Key| (&key.1, &key.2) == (namespace, name) && self.resource_of(key.0) == *resource;
+        self.driver.cache.objects().into_iter().map(|(key, _)| key).find(is_it)
+    }
+
+    fn existing(&self, node: &Node, reference: &Reference) -> Read<Key> {
+        let missing = || node.at(format_args!("{reference} does not exist: apply it first"));
+        self.find(reference).ok_or_else(missing)
+    }
+
+    /// Delivers what an object is now. While a retry is due, that delivers it.
+    fn event(&mut self, key: &Key, before: Option<Value>, reason: Reason) {
+        let Some(timer) = self.timers.get_mut(key).filter(|timer| timer.is_retry) else {
+            let known = before.clone();
+            let last = before;
+            return self.make(key, Call::Event { reason, known, last }, 0, 0);
+        };
+        let known = match &mut timer.call {
+            Call::Event { known, .. } => known.take(),
+            Call::Again(_) => before.clone(),
+            Call::Deleted(..) | Call::Synced => None,
+        };
+        let last = before;
+        (timer.attempt, timer.call) = (0, Call::Event { reason, known, last });
+    }
+
+    /// Delivers the events of the plugin's own writes.
+    pub(super) fn settle(&mut self) -> Read<()> {
+        let mut changed = VecDeque::from(self.driver.cache.take_changed());
+        let mut events = 0;
+        while let Some((key, before)) = changed.pop_front() {
+            events += 1;
+            if events > EVENTS_MAX {
+                let why = format!("the plugin still writes after {EVENTS_MAX} events: compare before writing");
+                return self.scenario.root.fail(why);
+            }
+            self.event(&key, before, Reason::Watch);
+            changed.extend(self.driver.cache.take_changed());
+        }
+        Ok(())
+    }
+
+    /// Makes a call, and keeps what follows from it.
+    pub(super) fn make(&mut self, key: &Key, call: Call, attempt: u32, failures: u32) {
+        self.index();
+        let calls = self.driver.calls.len();
+        self.driver.attempt = attempt;
+        let Err(failure) = self.call(key, &call) else {
+            // An event that the plugin is not called for cancels nothing.
+            if self.driver.calls.len() > calls {
+                self.forget(key);
+                self.keep_requeue(key);
+            }
+            return;
+        };
+        self.forget(key);
+        let (due, failures) = match failure {
+            Failure::Permanent(message) => {
+                let key = key.clone();
+                return self.dead_letters.push(DeadLetter { key, message, call });
+            }
+            Failure::RetryAfter(_, after) => (after, failures),
+            Failure::Retryable(_) => {
+                let factor = 2_u32.saturating_pow(failures);
+                (BACK_OFF_FIRST.saturating_mul(factor).min(BACK_OFF_MAX), failures + 1)
+            }
+        };
+        let (due, attempt, is_retry) = (self.now + due, attempt + 1, true);
+        self.timers.insert(
+            key.clone(),
+            Timer {
+                due,
+                call,
+                attempt,
+                is_retry,
+                failures,
+            },
+        );
+    }
+
+    fn call(&mut self, key: &Key, call: &Call) -> Result {
+        let driver = &mut self.driver;
+        let action = match (call, driver.cache.get(key)) {
+            (Call::Synced, _) => driver.synced(SourceId(key.0)).map(Done::from),
+            (Call::Event { reason, known, .. }, Some(now)) => {
+                driver.reason = *reason;
+                driver.deliver(key, known.as_ref(), &now)
+            }
+            (
+                Call::Event {
+                    reason,
+                    last: Some(last),
+                    ..
+                },
+                None,
+            ) => {
+                driver.reason = *reason;
+                driver.deliver_delete(key, last, false)
+            }
+            (Call::Again(reason), Some(now)) if driver.receives(&now) => {
+                driver.call_upsert(*reason, key, false, None, &now)
+            }
+            (Call::Deleted(last, is_unknown), _) => driver.call_delete(Reason::RequeueAfter, key, last, *is_unknown),
+            (Call::Event { .. } | Call::Again(_), _) => Ok(Done::done()),
+        };
+        action.map(drop)
+    }
+
+    /// A call of a key ends what is due for it.
+    fn forget(&mut self, key: &Key) {
+        self.timers.remove(key);
+        self.dead_letters.retain(|letter| letter.key != *key);
+    }
+
+    /// Keeps the call that the plugin has asked for.
+    fn keep_requeue(&mut self, key: &Key) {
+        let Some(requeue) = self.driver.requeues.get(key).cloned() else {
+            return;
+        };
+        let call = match requeue.deleted {
+            Some((last, is_unknown)) => Call::Deleted(last, is_unknown),
+            None => Call::Again(Reason::RequeueAfter),
+        };
+        let due = self.now + requeue.after.max(REQUEUE_MIN);
+        let timer = Timer {
+            due,
+            call,
+            attempt: 0,
+            is_retry: false,
+            failures: 0,
+        };
+        self.timers.insert(key.clone(), timer);
+    }
+
+    fn wait(&mut self, time: Duration) -> Read<()> {
+        let end = self.now + time;
+        loop {
+            let due = self.timers.iter().filter(|(_, timer)| timer.due <= end);
+            let Some(key) = due.min_by_key(|(_, timer)| timer.due).map(|(key, _)| key.clone()) else {
+                self.now = end;
+                return Ok(());
+            };
+            if let Some(timer) = self.timers.remove(&key) {
+                self.now = self.now.max(timer.due);
+                self.make(&key, timer.call, timer.attempt, timer.failures);
+                self.settle()?;
+            }
+        }
+    }
+
+    /// Redelivers dead letters.
+    fn redeliver(&mut self, node: &Node, reference: Option<&Reference>) -> Read<()> {
+        let is_due = |letter: &DeadLetter| {
+            let shown = self.driver.cache.shown(&letter.key);
+            reference.is_none_or(|reference| reference.to_string() == shown)
+        };
+        let (due, others) = mem::take(&mut self.dead_letters)
+            .into_iter()
+            .partition::<Vec<_>, _>(is_due);
+        if let Some(reference) = reference.filter(|_| due.is_empty()) {
+            return node.fail(format_args!("{reference} is not a dead letter"));
+        }
+        self.dead_letters = others;
+        for DeadLetter { key, call, .. } in due {
+            let call = match (call, self.driver.cache.get(&key)) {
+                (Call::Event { .. } | Call::Again(_), Some(_)) => Call::Again(Reason::Requeue),
+                (Call::Event { known, last, .. }, None) => Call::Event {
+                    reason: Reason::Requeue,
+                    known,
+                    last,
+                },
+                (call, _) => call,
+            };
+            self.make(&key, call, 0, 0);
+        }
+        self.settle()
+    }
+
+    /// Replaces the plugin by itself.
+    fn swap(&mut self) -> Result {
+        let mut state = None;
+        if let Some(save) = self.roles.save {
+            let saved = save(&self.driver.plugin.plugin).map(|saved| state = Some(saved));
+            self.driver.record("save", None, saved.map(Done::from))?;
+        }
+        let context = context(self.scenario, "events", "swap");
+        let (manifest, mut plugin) = instance::<AnyRole<P>>(&self.driver.cache, context)?;
+        if let (Some(restore), Some(state)) = (self.roles.restore, state) {
+            let restored = restore(&mut plugin.plugin, &state);
+            self.driver.record("restore", None, restored.map(Done::from))?;
+        }
+        (self.driver.manifest, self.driver.plugin) = (manifest, plugin);
+        start_indexer(self.scenario, &self.roles, &mut self.driver)
+    }
+
+    fn resource_of(&self, source: u32) -> String {
+        self.driver.cache.shown(&(source, String::new(), String::new()))
+    }
+}
+
+/// Names a state of an object.
+pub(super) fn state_of(object: &Value) -> String {
+    let metadata = &object["metadata"];
+    format!("{}/{}", metadata["uid"], metadata["resourceVersion"])
+}

@@ -1,0 +1,129 @@
+//! Refuses expectations that can never match, and objects that nothing would notice.
+
+use serde_json::{Map, Value};
+
+use super::entries::Listed;
+use super::format::{Expect, Indexed, Object};
+use super::run::Run;
+use super::start::written;
+use super::yaml::{Node, Read};
+use crate::testing::cluster::resource_of;
+use crate::testing::exported::Exported;
+
+/// They may exist without an informer.
+const DEFINITIONS: [&str; 2] = ["apiextensions.k8s.io/v1/customresourcedefinitions", "v1/namespaces"];
+
+impl<P: Exported> Run<'_, P> {
+    pub(super) fn validate(&self) -> Read<()> {
+        self.scenario
+            .objects
+            .iter()
+            .try_for_each(|object| self.validate_object(object))?;
+        for step in &self.scenario.steps {
+            written(step)
+                .iter()
+                .try_for_each(|object| self.validate_object(object))?;
+            if let Some(expect) = &step.expect {
+                self.validate_expect(expect)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_watched(&self, resource: &str) -> bool {
+        self.watched
+            .iter()
+            .any(|(version, kind)| resource_of(version, kind) == resource)
+    }
+
+    fn validate_object(&self, object: &Object) -> Read<()> {
+        let resource = object.at.resource.as_str();
+        match self.is_watched(resource) || self.scenario.plugin.allows_kube || DEFINITIONS.contains(&resource) {
+            true => Ok(()),
+            false => object.node.fail(format_args!(
+                "no informer of the plugin watches {resource}, and allow.kube does not cover it: add one of both to \
+                 `config`, or remove the object"
+            )),
+        }
+    }
+
+    fn validate_expect(&self, expect: &Expect) -> Read<()> {
+        expect.lists.iter().try_for_each(|listed| self.validate_list(listed))?;
+        expect
+            .indexes
+            .iter()
+            .try_for_each(|indexed| self.validate_index(indexed))?;
+        for (series, node) in &expect.metrics {
+            let metrics = self.driver.manifest.metrics();
+            if !metrics
+                .iter()
+                .any(|metric| series.suffix_of(&metric.name, metric.kind).is_some())
+            {
+                return node.fail(format_args!(
+                    "the manifest declares no metric {}; a counter ends in _total, and a histogram has _count, _sum and \
+                     _bucket",
+                    series.name()
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_list(&self, listed: &Listed) -> Read<()> {
+        let plugin = &self.scenario.plugin;
+        let needs = match listed.name {
+            "calls" => {
+                return listed
+                    .entries
+                    .iter()
+                    .try_for_each(|(node, call)| self.validate_call(node, call));
+            }
+            "http" if !plugin.allows_http => "allow.http",
+            "writes" if !plugin.allows_kube => "allow.kube",
+            _ => return Ok(()),
+        };
+        match listed.entries.first() {
+            None => Ok(()),
+            Some((node, _)) => node.fail(format_args!(
+                "nothing grants this: add {needs} to `config` of the scenario"
+            )),
+        }
+    }
+
+    fn validate_call(&self, node: &Node, call: &Map<String, Value>) -> Read<()> {
+        let text = |member: &str| call.get(member).and_then(Value::as_str);
+        if let Some(name) = text("call").filter(|name| !self.has_function(name)) {
+            return node.fail(format_args!(
+                "the plugin has no function for {name}: add its role to `export!`"
+            ));
+        }
+        let resource = text("object").and_then(|object| object.split(' ').next());
+        match resource.filter(|resource| !self.is_watched(resource)) {
+            None => Ok(()),
+            Some(resource) => node.fail(format_args!(
+                "no informer of the plugin watches {resource}: add one to `config`, or a rule to the manifest"
+            )),
+        }
+    }
+
+    fn has_function(&self, call: &str) -> bool {
+        match call {
+            "on-synced" => self.roles.sync.is_some(),
+            "save" | "restore" => self.roles.save.is_some(),
+            _ => self.roles.events.is_some(),
+        }
+    }
+
+    fn validate_index(&self, indexed: &Indexed) -> Read<()> {
+        let Indexed {
+            informer, index, keys, ..
+        } = indexed;
+        match self.driver.cache.indexed(informer, index) {
+            None => keys.fail(format_args!("the plugin has no informer {informer}")),
+            Some(None) => keys.fail(format_args!(
+                "neither the manifest nor informer.{informer}.index in `config` declares the index {index}"
+            )),
+            Some(Some(_)) => Ok(()),
+        }
+    }
+}
