@@ -11,6 +11,8 @@
 #[path = "shared/setup.rs"]
 mod setup;
 
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -176,10 +178,12 @@ fn pools() -> Result<Vec<Range<usize>>> {
 
 /// What is resident within the pool, which has been split into many parts since, and elsewhere.
 fn resident(pool: &Range<usize>) -> Result<Resident> {
-    let text = std::fs::read_to_string("/proc/self/smaps").context("cannot read what is resident")?;
+    // Line by line: the whole text has some megabytes, which would be part of the result.
+    let file = File::open("/proc/self/smaps").context("cannot read what is resident")?;
     let (mut resident, mut is_linear) = (Resident { linear: 0, other: 0 }, false);
-    for line in text.lines() {
-        if let Some(range) = mapped(line) {
+    for line in BufReader::new(file).lines() {
+        let line = line?;
+        if let Some(range) = mapped(&line) {
             is_linear = pool.contains(&range.start);
         } else if let Some(kilobytes) = line.strip_prefix("Rss:") {
             let bytes = kilobytes.trim().trim_end_matches(" kB").parse::<usize>()? * 1_024;

@@ -97,6 +97,10 @@ impl PathSet {
                 if let Some(child) = parent.children.iter().find(|child| child.name == *name) {
                     return child.node;
                 }
+                if parent.children.is_empty() {
+                    // Most have one child, and each plugin has such a tree.
+                    parent.children.reserve_exact(1);
+                }
                 parent.children.push(Child {
                     name: name.clone(),
                     index: token.index(),

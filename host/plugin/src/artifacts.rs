@@ -276,7 +276,8 @@ impl<'a> WaitingFile<'a> {
     fn new(file: &'a Path, digest: Digest, awaited: &'a Awaited) -> WaitingFile<'a> {
         let mut files = lock(&awaited.files);
         if let Some(first) = files.first().filter(|first| *first != file) {
-            tracing::info!(
+            // Many at a start with a few files.
+            tracing::debug!(
                 file = %file.display(),
                 digest = %digest.short(),
                 same_as = %first.display(),

@@ -1,6 +1,7 @@
 //! A component that can be a plugin: validated, compiled and linked, but not running.
 
 pub(crate) mod binary;
+pub(crate) mod contents;
 pub(crate) mod imports;
 pub(crate) mod interface_name;
 pub(crate) mod manifest;

@@ -14,6 +14,7 @@ use crate::artifacts::Artifacts;
 use crate::artifacts::last_good::LastGood;
 use crate::capability::Services;
 use crate::component::binary::SdkInfo;
+use crate::component::contents::LoadingContents;
 use crate::component::manifest::Manifest;
 use crate::component::roles::Roles;
 use crate::component::runner::{Compiling, RunnerSources, RunnerStatus, ScriptRunners};
@@ -168,6 +169,7 @@ impl PluginHost {
             ticker: Ticker::start(&engine).map_err(HostError::Ticker)?,
             offer: guest::offer(&engine).map_err(engine_error)?,
             runners: ScriptRunners::new(script_runners),
+            contents: LoadingContents::default(),
             engine,
             env,
             services,
@@ -220,7 +222,7 @@ impl PluginHost {
     /// # Errors
     /// [`LoadError`], which says what to change. Nothing of the plugin is kept in that case.
     pub async fn load(&self, spec: PluginSpec, content: Content) -> Result<Plugin, LoadError> {
-        let name = spec.name.clone();
+        let (name, content) = (spec.name.clone(), self.0.contents.share(content));
         let loaded = self.load_now(spec, &content).await;
         loaded.map_err(|problem| LoadError::new(content.origin().path(), problem).of_plugin(&name))
     }

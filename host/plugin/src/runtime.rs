@@ -15,6 +15,7 @@ use crate::artifacts::last_good::LastGood;
 use crate::bodies::Bodies;
 use crate::capability::parts::PluginParts;
 use crate::capability::{Capabilities, PluginCapabilities, Services};
+use crate::component::contents::LoadingContents;
 use crate::component::runner::{Compiling, ScriptRunners};
 use crate::component::script::Script;
 use crate::component::{Offer, PluginComponent};
@@ -42,6 +43,7 @@ pub(crate) struct Runtime {
     pub(crate) offer: Arc<Offer<GuestState>>,
     pub(crate) artifacts: Artifacts,
     pub(crate) runners: ScriptRunners<GuestState>,
+    pub(crate) contents: LoadingContents,
     pub(crate) last_good: LastGood,
     pub(crate) scheduler: Arc<CpuScheduler>,
     /// Of a run of a scenario.

@@ -21,6 +21,7 @@ use crate::artifacts::last_good::LastGood;
 use crate::artifacts::{Artifact, Artifacts};
 use crate::capability::Services;
 use crate::component::Offer;
+use crate::component::contents::LoadingContents;
 use crate::component::runner::{RunnerSources, ScriptRunners};
 use crate::engine;
 use crate::engine::compile::{CompileQueue, Compiler};
@@ -90,6 +91,7 @@ impl PluginHost {
             ticker: Ticker::stopped(),
             offer: Arc::clone(&guests.offer),
             runners: ScriptRunners::new(RunnerSources::new()),
+            contents: LoadingContents::default(),
             engine,
             env,
             services,

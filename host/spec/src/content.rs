@@ -75,6 +75,13 @@ impl Content {
         }
     }
 
+    /// The same content, in `bytes` that others hold, too. They must be equal.
+    #[must_use]
+    pub fn sharing(self, bytes: Arc<[u8]>) -> Content {
+        debug_assert_eq!(Digest::of(&bytes), self.digest);
+        Content { bytes, ..self }
+    }
+
     #[must_use]
     pub const fn bytes(&self) -> &Arc<[u8]> {
         &self.bytes

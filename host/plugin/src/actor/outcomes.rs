@@ -138,13 +138,6 @@ impl Outcomes {
 }
 
 impl Answers {
-    pub(crate) fn with_capacity(events: usize) -> Answers {
-        Answers {
-            outcomes: Vec::with_capacity(events),
-            failed: Vec::new(),
-        }
-    }
-
     /// Ends an event with `outcome`. Returns why the plugin is to be quarantined, if it is.
     pub(crate) fn end(
         &mut self,

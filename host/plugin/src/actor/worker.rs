@@ -61,8 +61,8 @@ impl EventWorker {
         EventWorker {
             rules: SourceRules::new(slot.config.spec.selection.clone()),
             buffers: Buffers::default(),
-            batch: Vec::with_capacity(BATCH_EVENTS_MAX),
-            answers: Answers::with_capacity(BATCH_EVENTS_MAX),
+            batch: Vec::new(),
+            answers: Answers::default(),
             is_rebuilt: false,
             slot,
         }

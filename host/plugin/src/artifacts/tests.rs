@@ -153,7 +153,7 @@ async fn files_with_one_component_show_the_compile_they_share() {
         .take()
         .join("\n")
         .replace(&Digest::of(&component()).short(), "DIGEST");
-    let line = "INFO component waits for another file with the same one \
+    let line = "DEBUG component waits for another file with the same one \
                 file=second.wasm digest=DIGEST same_as=first.wasm";
     assert!(lines.contains(line), "{lines}");
 }

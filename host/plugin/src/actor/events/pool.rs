@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 
 use crate::actor::command_flag::CommandFlag;
 use crate::actor::slot::InstanceSlot;
-use crate::actor::worker::{BATCH_EVENTS_MAX, EventWorker};
+use crate::actor::worker::EventWorker;
 
 pub(super) struct WorkerPool {
     env: Arc<dyn Environment>,
@@ -40,7 +40,7 @@ impl WorkerPool {
             interrupt: Arc::new(CommandFlag::new()),
             returns,
             returned,
-            batch: Vec::with_capacity(BATCH_EVENTS_MAX),
+            batch: Vec::new(),
         };
         pool.change(slots.into_iter().map(EventWorker::new).collect());
         pool
