@@ -17,7 +17,7 @@ use informant_cache::{
     Batch, Catalog, DeltaFifo, DeltaFifoOptions, ListenerHandle, Moment, PointerIndex, Reason, SourceInfo, StoreWriter,
 };
 use informant_object::frames::{Line, LineSplitter, ListObject, ListSplitter, WATCH_LINE_BYTES_MAX, WatchLine};
-use informant_object::{Payload, Pointer, Projection, ResourceVersion, Shape, SourceId};
+use informant_object::{Payload, Pointer, ResourceVersion, Shape, SourceId};
 
 // As in the daemon.
 #[global_allocator]
@@ -88,7 +88,7 @@ impl EventPath {
             fifo: DeltaFifo::new(DeltaFifoOptions::default()),
             store,
             listener: ListenerHandle::new(ListenerOptions::default()),
-            payload: Payload::Fields(Projection::new(&fields.map(pointer))),
+            payload: Payload::fields(&fields.map(pointer)),
             batch: Batch::new(),
             changes: Vec::new(),
             document: Vec::new(),

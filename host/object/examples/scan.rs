@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use informant_object::frames::{LineSplitter, ListSplitter, WATCH_LINE_BYTES_MAX, WatchLine};
-use informant_object::{LabelSelector, Object, Payload, Pointer, Projection, Shape, head};
+use informant_object::{LabelSelector, Object, Payload, Pointer, Shape, head};
 
 const CALLS: u32 = 100;
 const ROUNDS: u32 = 1_000;
@@ -34,7 +34,7 @@ fn main() {
         "/status/phase",
         "/status/containerStatuses/*/restartCount",
     ];
-    let projection = Payload::Fields(Projection::new(&pointers(&fields)));
+    let projection = Payload::fields(&pointers(&fields));
     let node = Pointer::parse("/spec/nodeName").expect("a pointer");
     let images = Pointer::parse("/spec/containers/*/image").expect("a pointer");
     let selector = LabelSelector::parse("app=checkout,tier in (backend)").expect("a selector");

@@ -1,5 +1,7 @@
 //! Projections: the part of an object that a plugin requested, in the object's own shape.
 
+use std::sync::Arc;
+
 use crate::error::ObjectError;
 use crate::object::Object;
 use crate::paths::{Child, Level, Matcher, PathSet};
@@ -89,12 +91,18 @@ pub enum Payload {
     /// apiVersion, kind and metadata.
     Metadata,
     /// apiVersion, kind and some fields.
-    Fields(Projection),
+    Fields(Arc<Projection>),
     /// Everything.
     Whole,
 }
 
 impl Payload {
+    /// apiVersion, kind and what `pointers` name.
+    #[must_use]
+    pub fn fields(pointers: &[Pointer]) -> Payload {
+        Payload::Fields(Arc::new(Projection::new(pointers)))
+    }
+
     /// Appends the JSON document of this part of `object`.
     pub fn write(&self, object: &Object, out: &mut Vec<u8>) {
         match self {

@@ -232,10 +232,12 @@ impl Artifacts {
     /// The compile that `file` waits for, be it of another file with the same component.
     pub(crate) fn compiling(&self, file: &Path) -> Option<CompileJob> {
         let awaited = lock(&self.awaited);
-        let mut of_file = awaited
-            .iter()
-            .filter(|(_, awaited)| lock(&awaited.files).iter().any(|waiting| waiting == file));
-        of_file.find_map(|(digest, _)| self.compile_queue.schedule().of(*digest))
+        awaited.iter().find_map(|(digest, awaited)| {
+            // Few are compiled, but at a start many may be looked up.
+            let job = self.compile_queue.schedule().of(*digest)?;
+            let waits = lock(&awaited.files).iter().any(|waiting| waiting == file);
+            waits.then_some(job)
+        })
     }
 
     async fn load(&self, request: CompileRequest<'_>) -> Result<Arc<Artifact>, LoadProblem> {
@@ -274,8 +276,12 @@ impl Artifacts {
 impl<'a> WaitingFile<'a> {
     /// Logs it if it waits for another file.
     fn new(file: &'a Path, digest: Digest, awaited: &'a Awaited) -> WaitingFile<'a> {
-        let mut files = lock(&awaited.files);
-        if let Some(first) = files.first().filter(|first| *first != file) {
+        let first = {
+            let mut files = lock(&awaited.files);
+            files.push(file.to_owned());
+            files.first().filter(|first| *first != file).cloned()
+        };
+        if let Some(first) = first {
             // Many at a start with a few files.
             tracing::debug!(
                 file = %file.display(),
@@ -284,8 +290,6 @@ impl<'a> WaitingFile<'a> {
                 "component waits for another file with the same one"
             );
         }
-        files.push(file.to_owned());
-        drop(files);
         WaitingFile { file, awaited }
     }
 }

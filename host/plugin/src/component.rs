@@ -1,7 +1,6 @@
 //! A component that can be a plugin: validated, compiled and linked, but not running.
 
 pub(crate) mod binary;
-pub(crate) mod contents;
 pub(crate) mod imports;
 pub(crate) mod interface_name;
 pub(crate) mod manifest;
@@ -9,6 +8,7 @@ pub(crate) mod precompile;
 pub(crate) mod roles;
 pub(crate) mod runner;
 pub(crate) mod script;
+pub(crate) mod shared;
 pub(crate) mod stubs;
 
 use std::path::Path;

@@ -14,10 +14,10 @@ use crate::artifacts::Artifacts;
 use crate::artifacts::last_good::LastGood;
 use crate::capability::Services;
 use crate::component::binary::SdkInfo;
-use crate::component::contents::LoadingContents;
 use crate::component::manifest::Manifest;
 use crate::component::roles::Roles;
 use crate::component::runner::{Compiling, RunnerSources, RunnerStatus, ScriptRunners};
+use crate::component::shared::Shared;
 use crate::engine;
 use crate::engine::compile::{CompileQueue, Compiler};
 use crate::engine::scheduler::CpuScheduler;
@@ -169,7 +169,9 @@ impl PluginHost {
             ticker: Ticker::start(&engine).map_err(HostError::Ticker)?,
             offer: guest::offer(&engine).map_err(engine_error)?,
             runners: ScriptRunners::new(script_runners),
-            contents: LoadingContents::default(),
+            contents: Shared::default(),
+            manifests: Shared::default(),
+            documents: Shared::default(),
             engine,
             env,
             services,
@@ -222,7 +224,9 @@ impl PluginHost {
     /// # Errors
     /// [`LoadError`], which says what to change. Nothing of the plugin is kept in that case.
     pub async fn load(&self, spec: PluginSpec, content: Content) -> Result<Plugin, LoadError> {
-        let (name, content) = (spec.name.clone(), self.0.contents.share(content));
+        let _after = self.0.contents.forget_unused();
+        let bytes = self.0.contents.share(content.digest(), content.bytes());
+        let (name, content) = (spec.name.clone(), content.sharing(bytes));
         let loaded = self.load_now(spec, &content).await;
         loaded.map_err(|problem| LoadError::new(content.origin().path(), problem).of_plugin(&name))
     }

@@ -83,8 +83,9 @@ impl Plugin {
             (0..).zip(instances).map(slot).collect()
         };
         let index = slots(index, ActorKind::Index).pop().ok_or(LoadProblem::Stopping)?;
-        let index = IndexActor::new(index, index_mailbox, feed.clone());
-        let events = EventActor::new(slots(events, ActorKind::Events), events_mailbox, Arc::clone(&context));
+        let index = Box::new(IndexActor::new(index, index_mailbox, feed.clone()));
+        let events = slots(events, ActorKind::Events);
+        let events = Box::new(EventActor::new(events, events_mailbox, Arc::clone(&context)));
         let running = TaskTracker::new();
         context
             .runtime

@@ -15,9 +15,10 @@ use crate::artifacts::last_good::LastGood;
 use crate::bodies::Bodies;
 use crate::capability::parts::PluginParts;
 use crate::capability::{Capabilities, PluginCapabilities, Services};
-use crate::component::contents::LoadingContents;
+use crate::component::manifest::Manifest;
 use crate::component::runner::{Compiling, ScriptRunners};
 use crate::component::script::Script;
+use crate::component::shared::Shared;
 use crate::component::{Offer, PluginComponent};
 use crate::effects::Effects;
 use crate::engine::scheduler::CpuScheduler;
@@ -43,7 +44,12 @@ pub(crate) struct Runtime {
     pub(crate) offer: Arc<Offer<GuestState>>,
     pub(crate) artifacts: Artifacts,
     pub(crate) runners: ScriptRunners<GuestState>,
-    pub(crate) contents: LoadingContents,
+    /// The contents of plugins that are being loaded.
+    pub(crate) contents: Shared<[u8]>,
+    /// The manifests of plugins.
+    pub(crate) manifests: Shared<Manifest>,
+    /// The documents that they were parsed from.
+    pub(crate) documents: Shared<[u8]>,
     pub(crate) last_good: LastGood,
     pub(crate) scheduler: Arc<CpuScheduler>,
     /// Of a run of a scenario.
@@ -140,8 +146,14 @@ impl Runtime {
             ..self.unlisted_resources(config)
         };
         let watchdog = CallWatchdog::new(Arc::clone(&self.env), config.spec.limits.call, CancellationToken::new());
-        self.on_guests(async move { LoadedVersion::describe(component, &context, resources, watchdog).await })
-            .await?
+        let describe = async move { LoadedVersion::describe(component, &context, resources, watchdog).await };
+        let version = self.on_guests(describe).await??;
+        let digest = Digest::of(&version.document);
+        Ok(LoadedVersion {
+            manifest: self.manifests.share(digest, &version.manifest),
+            document: self.documents.share(digest, &version.document),
+            ..version
+        })
     }
 
     async fn component(&self, content: &Content) -> Result<PluginComponent<GuestState>, LoadProblem> {

@@ -12,6 +12,11 @@ pub(super) fn is_secret(api_version: &str, kind: &str) -> bool {
     (api_version, kind) == ("v1", "Secret")
 }
 
+/// Whether it is a list of Secrets, whose items do not say what they are.
+pub(super) fn is_list_of_secrets(api_version: &str, kind: &str) -> bool {
+    (api_version, kind) == ("v1", "SecretList")
+}
+
 /// Whether the objects of a source are Secrets.
 pub(super) fn are_secrets(source: &SourceInfo) -> bool {
     is_secret(&source.api_version, &source.kind)

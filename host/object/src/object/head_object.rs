@@ -250,7 +250,7 @@ mod tests {
 
     fn payload(pointers: &[&str]) -> Payload {
         let pointers: Vec<Pointer> = pointers.iter().map(|text| pointer(text)).collect();
-        Payload::Fields(Projection::new(&pointers))
+        Payload::fields(&pointers)
     }
 
     #[test]

@@ -55,7 +55,9 @@ impl EventActor {
     }
 
     /// Runs until the listener is closed and drained, or the plugin is dropped.
-    pub(crate) async fn run(mut self) {
+    ///
+    /// In a box, because a future has two copies of what it takes by value.
+    pub(crate) async fn run(mut self: Box<Self>) {
         while self.step().await == Step::Continue {}
         self.quiesce().await;
         self.pool.idle_mut().for_each(|worker| worker.slot.end());

@@ -68,7 +68,9 @@ impl IndexActor {
     }
 
     /// Runs until the plugin is stopped or dropped.
-    pub(crate) async fn run(mut self) {
+    ///
+    /// In a box, because a future has two copies of what it takes by value.
+    pub(crate) async fn run(mut self: Box<Self>) {
         while self.step().await == Step::Continue {}
         if let Some(feed) = &self.feed {
             feed.failed("the plugin is stopped");

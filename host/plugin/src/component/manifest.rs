@@ -6,7 +6,7 @@ mod metric;
 
 use std::collections::BTreeSet;
 
-use informant_object::{LabelSelector, Payload, Pointer, Projection};
+use informant_object::{LabelSelector, Payload, Pointer};
 use informant_spec::{EventSelection, KubeGrant, PluginSpec, allow_line, unmet};
 use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize};
@@ -403,7 +403,7 @@ fn payload<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Payload, D::Err
         .iter()
         .map(|text| Pointer::parse(text).map_err(|problem| de::Error::custom(format_args!("`fields`: {problem}"))))
         .collect();
-    Ok(Payload::Fields(Projection::new(&pointers?)))
+    Ok(Payload::fields(&pointers?))
 }
 
 #[cfg(test)]

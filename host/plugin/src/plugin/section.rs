@@ -59,7 +59,6 @@ impl Plugin {
     /// [`LoadError`]: the content is no plugin, or its instances cannot be created.
     pub async fn prepare_version(&self, content: Content) -> Result<PreparedChange, LoadError> {
         let config = self.0.context.config();
-        let content = self.0.context.runtime.contents.share(content);
         let prepared = self.prepare(&config, Arc::clone(&config), &content).await;
         prepared.map_err(|problem| self.refuse(LoadError::new(content.origin().path(), problem)))
     }
@@ -71,7 +70,6 @@ impl Plugin {
     /// # Errors
     /// [`LoadError`]: as for `prepare_version`, or the section is not possible with this content.
     pub async fn prepare_section(&self, spec: PluginSpec, content: Content) -> Result<PreparedChange, LoadError> {
-        let content = self.0.context.runtime.contents.share(content);
         let prepare = async {
             let config = self.0.context.config();
             if config.can_serve(&spec) && content.digest() == self.digest() {

@@ -6,14 +6,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Number, Value};
 
-use crate::admin::secrets::is_secret;
+use crate::admin::secrets::{is_list_of_secrets, is_secret};
 use crate::recorded::literal;
 
 /// What is written in place of a text; 0 stands for a number.
 const PLACEHOLDER: &str = "REDACTED";
 
 /// A name that contains one of these, in small letters and digits alone, names a credential.
-const CREDENTIALS: [&str; 13] = [
+const CREDENTIALS: [&str; 14] = [
     "accesskey",
     "apikey",
     "authorization",
@@ -26,11 +26,15 @@ const CREDENTIALS: [&str; 13] = [
     "privatekey",
     "secret",
     "sessionid",
+    "signature",
     "token",
 ];
 
 /// Whole names of credentials.
-const CREDENTIAL_NAMES: [&str; 5] = ["auth", "jwt", "pass", "psk", "pwd"];
+const CREDENTIAL_NAMES: [&str; 6] = ["auth", "jwt", "pass", "psk", "pwd", "sig"];
+
+/// A number whose name contains this counts something: `maxTokens`.
+const COUNTS: &str = "tokens";
 
 /// A name that ends so says where a credential is, what kind it has or how long it is valid: `secretName`, `tokenTtl`.
 const PLACES: [&str; 9] = [
@@ -89,10 +93,21 @@ pub(super) enum Use {
 
 /// Whether the value of a member, header, setting or key with this name is a credential.
 fn is_credential(name: &str) -> bool {
-    let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
-    let plain = plain.to_ascii_lowercase();
+    let plain = plain(name);
     let is_named = CREDENTIALS.iter().any(|word| plain.contains(word)) || CREDENTIAL_NAMES.contains(&&*plain);
-    is_named && !PLACES.iter().any(|place| plain.ends_with(place))
+    is_named && !is_place(name)
+}
+
+/// Whether a name says something about a credential.
+fn is_place(name: &str) -> bool {
+    let plain = plain(name);
+    PLACES.iter().any(|place| plain.ends_with(place))
+}
+
+/// Small letters and digits of a name.
+fn plain(name: &str) -> String {
+    let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
+    plain.to_ascii_lowercase()
 }
 
 impl Redactor {
@@ -112,8 +127,10 @@ impl Redactor {
             Value::Array(values) => values.iter_mut().for_each(|value| self.value(value, of)),
             Value::Object(members) => {
                 let text = |name: &str| members.get(name).and_then(Value::as_str).unwrap_or_default();
-                match is_secret(text("apiVersion"), text("kind")) {
+                let (version, kind) = (text("apiVersion"), text("kind"));
+                match is_secret(version, kind) {
                     true => self.secret(members, of),
+                    false if is_list_of_secrets(version, kind) => self.secrets(members, of),
                     false => self.members(members, of),
                 }
             }
@@ -144,18 +161,62 @@ impl Redactor {
         members.retain(|name, value| {
             let of_pair = named.as_ref().filter(|_| name == "value");
             let credential = of_pair.or(Some(name).filter(|name| is_credential(name)));
-            match credential.filter(|_| holds_credential(value)) {
-                Some(credential) => {
-                    self.found.insert(credential.clone());
-                    fill(value);
-                    of == Use::Data
-                }
-                None => {
-                    self.value(value, of);
-                    true
-                }
-            }
+            let Some(credential) = credential else {
+                self.value(value, of);
+                return true;
+            };
+            self.credential(credential, value, of)
         });
+    }
+
+    /// Redacts the value of what has the name of a credential: texts and numbers, and all texts of an object.
+    /// Returns whether something of it is left.
+    fn credential(&mut self, name: &str, value: &mut Value, of: Use) -> bool {
+        match value {
+            Value::Object(members) => {
+                members.retain(|member, value| match value {
+                    Value::Number(_) => true,
+                    _ if is_place(member) => {
+                        self.value(value, of);
+                        true
+                    }
+                    _ => self.credential(name, value, of),
+                });
+                true
+            }
+            // A list is compared as a whole.
+            Value::Array(values) => {
+                let mut is_left = true;
+                for value in values {
+                    is_left &= self.credential(name, value, of);
+                }
+                is_left
+            }
+            Value::String(text) if !text.is_empty() => {
+                *text = PLACEHOLDER.to_owned();
+                self.found.insert(name.to_owned());
+                of == Use::Data
+            }
+            Value::Number(number) if *number != Number::from(0) && !plain(name).contains(COUNTS) => {
+                *number = Number::from(0);
+                self.found.insert(name.to_owned());
+                of == Use::Data
+            }
+            Value::String(_) | Value::Number(_) | Value::Null | Value::Bool(_) => true,
+        }
+    }
+
+    /// A list of Secrets.
+    fn secrets(&mut self, list: &mut Map<String, Value>, of: Use) {
+        let mut items = list.remove("items");
+        for item in items.iter_mut().filter_map(Value::as_array_mut).flatten() {
+            match item {
+                Value::Object(members) => self.secret(members, of),
+                other => self.value(other, of),
+            }
+        }
+        self.members(list, of);
+        list.extend(items.map(|items| ("items".to_owned(), items)));
     }
 
     /// A Secret in something else: one that the call has used is not captured. The values of `data` are in Base64.
@@ -214,7 +275,7 @@ impl Redactor {
     fn text(&mut self, text: &str) -> Option<String> {
         let cuts = cuts(text);
         self.found.extend(cuts.iter().map(|cut| cut.what.to_owned()));
-        (!cuts.is_empty()).then(|| joined(text, &cuts, PLACEHOLDER, str::to_owned))
+        (!cuts.is_empty()).then(|| joined(text, &cuts, |cut| cut.placeholder, str::to_owned))
     }
 
     /// A pattern that matches the text, with `*` for credentials.
@@ -224,26 +285,7 @@ impl Redactor {
         }
         let cuts = cuts(text);
         self.found.extend(cuts.iter().map(|cut| cut.what.to_owned()));
-        joined(text, &cuts, "*", literal)
-    }
-}
-
-/// A Boolean is none.
-fn holds_credential(value: &Value) -> bool {
-    match value {
-        Value::String(text) => !text.is_empty(),
-        Value::Number(number) => *number != Number::from(0),
-        Value::Array(values) => values.iter().any(holds_credential),
-        Value::Null | Value::Bool(_) | Value::Object(_) => false,
-    }
-}
-
-/// Replaces a text or number by one of its type, or those of a list.
-fn fill(value: &mut Value) {
-    match value {
-        Value::Array(values) => values.iter_mut().for_each(fill),
-        Value::Number(number) => *number = Number::from(0),
-        other => *other = PLACEHOLDER.into(),
+        joined(text, &cuts, |_| "*", literal)
     }
 }
 
@@ -252,13 +294,14 @@ fn fill(value: &mut Value) {
 struct Cut {
     bytes: std::ops::Range<usize>,
     what: &'static str,
+    placeholder: &'static str,
 }
 
-fn joined(text: &str, cuts: &[Cut], mark: &str, kept: impl Fn(&str) -> String) -> String {
+fn joined(text: &str, cuts: &[Cut], mark: impl Fn(&Cut) -> &'static str, kept: impl Fn(&str) -> String) -> String {
     let (mut out, mut at) = (String::new(), 0);
     for cut in cuts {
         out += &kept(&text[at..cut.bytes.start]);
-        out += mark;
+        out += mark(cut);
         at = cut.bytes.end;
     }
     out + &kept(&text[at..])
@@ -272,11 +315,11 @@ fn cuts(text: &str) -> Vec<Cut> {
         let is_name = before.is_none_or(|before: char| before.is_whitespace() || "?&;,({[".contains(before));
         let found = user_of_url(next).or_else(|| scheme(next)).or_else(|| quoted(next));
         match found.or_else(|| named(next).filter(|_| is_name)) {
-            Some(Cut { bytes, what }) => {
-                let bytes = at + bytes.start..at + bytes.end;
+            Some(found) => {
+                let bytes = at + found.bytes.start..at + found.bytes.end;
                 at = bytes.end;
                 before = Some('=');
-                cuts.push(Cut { bytes, what });
+                cuts.push(Cut { bytes, ..found });
             }
             None => {
                 before = next.chars().next();
@@ -296,6 +339,7 @@ fn user_of_url(text: &str) -> Option<Cut> {
     Some(Cut {
         bytes: 3..3 + user,
         what: "user of a URL",
+        placeholder: PLACEHOLDER,
     })
 }
 
@@ -312,26 +356,30 @@ fn named(text: &str) -> Option<Cut> {
     (length > 0).then_some(Cut {
         bytes: start..start + length,
         what: "NAME=VALUE in a text",
+        placeholder: PLACEHOLDER,
     })
 }
 
-/// `"NAME": VALUE` at the beginning of a text: JSON in a line, which may be cut off.
+/// `"NAME": VALUE` at the beginning of a text: JSON in a line, which may be cut off, or in a text in it.
 fn quoted(text: &str) -> Option<Cut> {
-    let (name, rest) = text
-        .strip_prefix('"')
-        .and_then(|text| text.split_at_checked(name_length(text)?))?;
-    let value = rest.strip_prefix('"')?.trim_start().strip_prefix(':')?.trim_start();
+    let mark = ["\"", "\\\""].into_iter().find(|mark| text.starts_with(mark))?;
+    let inside = &text[mark.len()..];
+    let (name, rest) = inside.split_at_checked(name_length(inside)?)?;
+    let value = rest.strip_prefix(mark)?.trim_start().strip_prefix(':')?.trim_start();
     if !is_credential(name) {
         return None;
     }
-    let (value, length) = match value.strip_prefix('"') {
-        Some(value) => (value, text_length(value)),
-        None => (value, number_length(value)),
+    let (value, length, placeholder) = match value.strip_prefix(mark) {
+        Some(value) if mark.len() > 1 => (value, value.find(mark).unwrap_or(value.len()), PLACEHOLDER),
+        Some(value) => (value, text_length(value), PLACEHOLDER),
+        None if plain(name).contains(COUNTS) => return None,
+        None => (value, number_length(value), "0"),
     };
     let start = text.len() - value.len();
     (length > 0).then_some(Cut {
         bytes: start..start + length,
         what: "\"NAME\": VALUE in a text",
+        placeholder,
     })
 }
 
@@ -369,6 +417,7 @@ fn scheme(text: &str) -> Option<Cut> {
     (length >= TOKEN_CHARS_MIN).then_some(Cut {
         bytes: named.len()..named.len() + length,
         what: "token behind Bearer or Basic",
+        placeholder: PLACEHOLDER,
     })
 }
 

@@ -67,7 +67,8 @@ impl Sections {
         };
         let mut of_plugin = table(Config::written(file, "plugin").remove(plugin));
         of_plugin.retain(|key, _| !LEFT_OUT_OF_PLUGIN.contains(&&**key));
-        // Also by a flag, as that of `informant dev`: the call's writes changed nothing.
+        // That of what runs, also if it is by a flag, as that of `informant dev`: the call's writes changed nothing.
+        of_plugin.remove("dry-run");
         if spec.is_dry_run {
             of_plugin.insert("dry-run".to_owned(), true.into());
         }

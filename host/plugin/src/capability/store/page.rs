@@ -1,6 +1,6 @@
 //! Pages of objects, their cursors and their projections.
 
-use informant_object::{KeyRef, Object, Payload, Pointer, Projection, SourceId};
+use informant_object::{KeyRef, Object, Payload, Pointer, SourceId};
 
 use super::Answer;
 use crate::bindings::informant::plugin::store::{Item, Page};
@@ -154,7 +154,7 @@ impl ProjectionCache {
         }
         let parsed: Result<Vec<Pointer>, _> = pointers.iter().map(|text| Pointer::parse(text)).collect();
         let parsed = parsed.map_err(|problem| error(ErrorCode::Invalid, format!("pointers: {problem}")))?;
-        let payload = Payload::Fields(Projection::new(&parsed));
+        let payload = Payload::fields(&parsed);
         self.last = Some((pointers.to_vec(), payload.clone()));
         Ok(payload)
     }

@@ -39,6 +39,44 @@ fn numbers_with_the_name_of_a_credential_become_zero() {
 }
 
 #[test]
+fn numbers_that_count_tokens_are_kept() {
+    let value = json!({ "max_tokens": 4096, "tokensPerFill": 10, "line": "\"max-tokens\": 7" });
+    assert_eq!(redacted(value.clone(), Use::Data), (value, Vec::new()));
+}
+
+#[test]
+fn texts_below_the_name_of_a_credential_are_redacted() {
+    let value = json!({
+        "credentials": { "user": "u", "key": "hunter2", "retries": 3, "secretName": "db" },
+        "tokens": [{ "value": "abc" }], "secret": { "secretName": "db", "defaultMode": 420 },
+    });
+    let (shown, found) = redacted(value.clone(), Use::Data);
+    assert_eq!(
+        shown,
+        json!({
+            "credentials": { "user": "REDACTED", "key": "REDACTED", "retries": 3, "secretName": "db" },
+            "tokens": [{ "value": "REDACTED" }], "secret": { "secretName": "db", "defaultMode": 420 },
+        })
+    );
+    assert_eq!(found, ["credentials", "tokens"]);
+    assert_eq!(
+        redacted(value, Use::Pattern).0,
+        json!({
+            "credentials": { "retries": 3, "secretName": "db" }, "tokens": [{}],
+            "secret": { "secretName": "db", "defaultMode": 420 },
+        })
+    );
+}
+
+#[test]
+fn items_of_a_list_of_secrets_are_secrets() {
+    let list = json!({ "apiVersion": "v1", "kind": "SecretList", "items": [{ "data": { "user": "YQ==" } }] });
+    let (shown, found) = redacted(list, Use::Data);
+    assert_eq!(shown["items"][0]["data"], json!({ "user": "UkVEQUNURUQ=" }));
+    assert_eq!(found, ["data of Secrets"]);
+}
+
+#[test]
 fn only_harmless_headers_of_requests_are_kept() {
     let mut redactor = Redactor::default();
     let headers = json!({
@@ -161,7 +199,7 @@ fn credentials_in_texts_are_cut_out() {
     got {"a":1,"password": "REDACTED","b":"c"} and {"token":"REDACTED
     got {"a":1,"password": "*","b":"c"} and {"token":"*
 
-    got {"token": REDACTED,"pass":REDACTED} and {"token":true,"pass":
+    got {"token": 0,"pass":0} and {"token":true,"pass":
     got {"token": *,"pass":*} and {"token":true,"pass":
 
     {"plain":1}
