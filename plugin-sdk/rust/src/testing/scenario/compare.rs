@@ -5,9 +5,10 @@ use std::mem;
 use serde_json::{Map, Value, json};
 
 use super::expect::{difference, fits, kv_difference, list_differences};
-use super::format::{Expect, Scenario, Step};
+use super::format::{Expect, Indexed, Scenario, Step};
 use super::run::{DeadLetter, Run};
 use super::series::Series;
+use super::yaml::Node;
 use crate::failure::Failure;
 use crate::log::Level;
 use crate::testing::cache::LogLine;
@@ -81,45 +82,41 @@ impl<P: Exported> Run<'_, P> {
 
     fn state_differences(&self, expect: &Expect) -> Vec<String> {
         let cache = &self.driver.cache;
-        let mut differences = Vec::new();
+        let mut found: Vec<(&Node, Option<String>)> = Vec::new();
         for object in &expect.objects {
             let why = match self.find(&object.at).and_then(|key| cache.get(&key)) {
                 Some(found) => difference(&object.value, &found),
                 None => Some(format!("{} does not exist", object.at)),
             };
-            differences.extend(why.map(|why| object.node.at(why)));
+            found.push((&object.node, why));
         }
         for (node, reference) in &expect.absent {
-            let exists = self
-                .find(reference)
-                .map(|_| node.at(format_args!("{reference} exists")));
-            differences.extend(exists);
+            found.push((node, self.find(reference).map(|_| format!("{reference} exists"))));
         }
         for (key, node) in &expect.kv {
-            let why = kv_difference(&node.value, cache.remembered(key).as_deref());
-            differences.extend(why.map(|why| node.at(why)));
+            found.push((node, kv_difference(&node.value, cache.remembered(key).as_deref())));
         }
         for (series, node) in &expect.metrics {
-            let found = self.metric(series).map_or(Value::Null, Value::from);
-            differences.extend(difference(&node.value, &found).map(|why| node.at(why)));
+            let value = self.metric(series).map_or(Value::Null, Value::from);
+            found.push((node, difference(&node.value, &value)));
         }
-        for indexed in &expect.indexes {
-            let expected = indexed.keys.value.as_array().cloned().unwrap_or_default();
-            let mut expected: Vec<&str> = expected.iter().filter_map(Value::as_str).collect();
-            expected.sort_unstable();
-            let found = cache
-                .indexed(&indexed.informer, &indexed.index)
-                .flatten()
-                .unwrap_or_default();
-            let mut found: Vec<String> = found
-                .into_iter()
-                .filter(|(_, values)| values.contains(&indexed.value))
-                .map(|(key, _)| key)
-                .collect();
-            found.sort_unstable();
-            differences.extend(difference(&json!(expected), &json!(found)).map(|why| indexed.keys.at(why)));
+        for Indexed {
+            informer,
+            index,
+            value,
+            keys,
+        } in &expect.indexes
+        {
+            let mut expected: Vec<Value> = keys.value.as_array().cloned().unwrap_or_default();
+            expected.sort_by(|one, other| one.as_str().cmp(&other.as_str()));
+            let all = cache.indexed(informer, index).flatten().unwrap_or_default();
+            let having = all.into_iter().filter(|(_, values)| values.contains(value));
+            let mut having: Vec<String> = having.map(|(key, _)| key).collect();
+            having.sort_unstable();
+            found.push((keys, difference(&expected.into(), &json!(having))));
         }
-        differences
+        let differs = |(node, why): (&Node, Option<String>)| Some(node.at(why?));
+        found.into_iter().filter_map(differs).collect()
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a test counts few values")]

@@ -49,16 +49,10 @@ fn list(name: &'static str, known: &[&str], node: &Node) -> Read<Listed> {
     let mut entries = Vec::new();
     for entry in includes.unwrap_or(node).list()? {
         let value = match (name, entry.value.as_str()) {
-            ("calls", Some(text)) => {
-                let (call, object) = text
-                    .split_once(' ')
-                    .map_or((text, None), |(call, object)| (call, Some(object)));
-                refuse_unknown_call(entry, call)?;
-                match object {
-                    Some(object) => json!({ "call": call, "object": object, "result": "ok" }),
-                    None => json!({ "call": call, "result": "ok" }),
-                }
-            }
+            ("calls", Some(text)) => match text.split_once(' ') {
+                Some((call, object)) => json!({ "call": known_call(entry, call)?, "object": object, "result": "ok" }),
+                None => json!({ "call": known_call(entry, text)?, "result": "ok" }),
+            },
             ("log", Some(text)) => json!({ "message": text }),
             ("deadLetters", Some(_)) => {
                 reference(entry)?;
@@ -79,9 +73,9 @@ fn list(name: &'static str, known: &[&str], node: &Node) -> Read<Listed> {
     })
 }
 
-fn refuse_unknown_call(entry: &Node, call: &str) -> Read<()> {
+fn known_call<'t>(entry: &Node, call: &'t str) -> Read<&'t str> {
     match CALLS.contains(&call) {
-        true => Ok(()),
+        true => Ok(call),
         false => entry.fail(format_args!(
             "there is no call {call:?}; there are {}",
             CALLS.join(", ")
@@ -102,8 +96,7 @@ fn checked(list: &str, known: &[&str], entry: &Node) -> Read<Value> {
                 let lower = |(name, node): (&str, &Node)| (name.to_lowercase(), node.value.clone());
                 Value::Object(node.members()?.map(lower).collect())
             }
-            "attempt" | "status" if node.value.is_u64() => node.value.clone(),
-            "attempt" | "status" => return node.fail(format_args!("{} is not a whole number", node.value)),
+            "attempt" | "status" => node.whole()?.into(),
             "requeueAfter" => humantime::format_duration(node.duration()?).to_string().into(),
             "method" => node.text()?.to_uppercase().into(),
             "result" if list == "calls" && node.value == "trap" => {

@@ -134,29 +134,21 @@ pub(super) fn read(file: &Path) -> Read<Scenario> {
     root.check_members(&MEMBERS)?;
     let folder = file.parent().unwrap_or(Path::new("."));
     let (mut plugin, informers) = config::read(&root, folder)?;
-    for name in ["name", "path"] {
-        root.get(name).map_or(Ok(""), Node::text)?;
-    }
+    root.maybe("name", Node::text)?;
+    root.maybe("path", Node::text)?;
     plugin.path = root.get("path").map(|path| path.value.clone()).or(plugin.path);
-    let Some(steps) = root.get("steps") else {
+    if root.get("steps").is_none() {
         return root.fail("the scenario has no `steps`: write what happens");
-    };
-    let steps = steps.list()?.map(|node| step(node, &plugin)).collect::<Read<_>>()?;
-    let kv = root.get("kv").map(members).transpose()?.unwrap_or_default();
+    }
     Ok(Scenario {
+        objects: root.maybe("objects", objects)?.unwrap_or_default(),
+        kv: root.named("kv", |key, node| Ok((key.to_owned(), node.value.clone())))?,
+        answers: root.each("http", answer)?,
+        steps: root.each("steps", |node| step(node, &plugin))?,
         plugin,
         informers,
-        objects: root.get("objects").map_or(Ok(Vec::new()), objects)?,
-        kv: kv.into_iter().map(|(key, node)| (key, node.value)).collect(),
-        answers: root.get("http").map_or(Ok(Vec::new()), answers)?,
-        steps,
         root,
     })
-}
-
-fn members(node: &Node) -> Read<Vec<(String, Node)>> {
-    let owned = |(name, value): (&str, &Node)| (name.to_owned(), value.clone());
-    Ok(node.members()?.map(owned).collect())
 }
 
 fn step(node: &Node, plugin: &Plugin) -> Read<Step> {
@@ -174,8 +166,7 @@ fn step(node: &Node, plugin: &Plugin) -> Read<Step> {
         (Some((name, value)), None) => Some((value.clone(), action(name, value, plugin)?)),
         (None, _) => None,
     };
-    let expect = node.get("expect").map(expect).transpose()?;
-    let node = node.clone();
+    let (node, expect) = (node.clone(), node.maybe("expect", expect)?);
     Ok(Step { node, action, expect })
 }
 
@@ -185,7 +176,7 @@ fn action(name: &str, node: &Node, plugin: &Plugin) -> Read<Action> {
         "patch" => Action::Patch(object(node, &node.value)?),
         "delete" => Action::Delete(reference(node)?),
         "wait" => Action::Wait(node.duration()?),
-        "http" => Action::Http(answers(node)?),
+        "http" => Action::Http(node.list()?.map(answer).collect::<Read<_>>()?),
         // The plugin of this test is the only one that there is.
         "swap" if Some(node.text()?) == plugin.path.as_ref().and_then(Value::as_str) => Action::Swap,
         "swap" => {
@@ -266,40 +257,23 @@ pub(super) fn reference(node: &Node) -> Read<Reference> {
     Reference::parse(node.text()?).ok_or_else(wrong)
 }
 
-fn answers(node: &Node) -> Read<Vec<Answer>> {
-    node.list()?.map(answer).collect()
-}
-
 fn answer(node: &Node) -> Read<Answer> {
     if let Some(after) = node.get("after") {
         return after.needs_informant("answers that take time");
     }
     node.check_members(&ANSWER)?;
-    let text = |name: &str| node.get(name).map(Node::text).transpose();
-    let number = |name: &str| {
-        let whole = |node: &Node| {
-            let wrong = || node.at(format_args!("{} is not a whole number", node.value));
-            node.value.as_u64().ok_or_else(wrong)
-        };
-        node.get(name).map(whole).transpose()
-    };
-    let Some(url) = text("url")? else {
+    let Some(url) = node.maybe("url", Node::text)? else {
         return node.fail("an answer has no `url`; `*` stands for any text");
     };
-    let error = node.get("error").map(|node| one_of(node, &ANSWER_ERRORS)).transpose()?;
-    let status = number("status")?.unwrap_or(200);
-    let mut headers = Vec::new();
-    for (name, value) in node.get("headers").map(members).transpose()?.unwrap_or_default() {
-        headers.push((name, value.text()?.to_owned()));
-    }
+    let status = node.maybe("status", Node::whole)?.unwrap_or(200);
     Ok(Answer {
-        method: text("method")?.map(str::to_uppercase),
+        method: node.maybe("method", Node::text)?.map(str::to_uppercase),
         url: url.to_owned(),
         status: u16::try_from(status).or_else(|_| node.fail(format_args!("{status} is not a status")))?,
-        headers,
+        headers: node.named("headers", |name, value| Ok((name.to_owned(), value.text()?.to_owned())))?,
         body: node.get("body").map(|body| bytes_of(&body.value)).unwrap_or_default(),
-        error: error.map(str::to_owned),
-        times: number("times")?,
+        error: node.maybe("error", |node| Ok(one_of(node, &ANSWER_ERRORS)?.to_owned()))?,
+        times: node.maybe("times", Node::whole)?,
     })
 }
 
@@ -321,49 +295,30 @@ pub(super) fn one_of<'n>(node: &'n Node, choices: &[&str]) -> Read<&'n str> {
 
 fn expect(node: &Node) -> Read<Expect> {
     node.check_members(&EXPECT)?;
-    let listed = |name: &str| -> Read<Vec<&Node>> {
-        Ok(node
-            .get(name)
-            .map(Node::list)
-            .transpose()?
-            .into_iter()
-            .flatten()
-            .collect())
-    };
-    let named = |name: &str| node.get(name).map_or(Ok(Vec::new()), members);
-    let absent = listed("absent")?
-        .into_iter()
-        .map(|node| Ok((node.clone(), reference(node)?)));
-    let metrics = named("metrics")?
-        .into_iter()
-        .map(|(name, node)| Ok((Series::parse(&name, &node)?, node)));
     let mut indexes = Vec::new();
-    for (informer, below) in named("indexes")? {
+    for (informer, below) in node.named("indexes", |informer, node| Ok((informer.to_owned(), node)))? {
         for (index, below) in below.members()? {
-            for (value, keys) in members(below)? {
+            for (value, keys) in below.members()? {
                 keys.list()?.try_for_each(|key| key.text().map(drop))?;
-                let (informer, index) = (informer.clone(), index.to_owned());
                 indexes.push(Indexed {
-                    informer,
-                    index,
-                    value,
-                    keys,
+                    informer: informer.clone(),
+                    index: index.to_owned(),
+                    value: value.to_owned(),
+                    keys: keys.clone(),
                 });
             }
         }
     }
-    let refused = node.get("refused");
-    refused.map(Node::text).transpose()?;
+    node.maybe("refused", Node::text)?;
     Ok(Expect {
         lists: lists(node)?,
-        objects: listed("objects")?
-            .into_iter()
-            .map(|node| object(node, &node.value))
-            .collect::<Read<_>>()?,
-        absent: absent.collect::<Read<_>>()?,
-        kv: named("kv")?,
-        metrics: metrics.collect::<Read<_>>()?,
+        objects: node.each("objects", |node| object(node, &node.value))?,
+        absent: node.each("absent", |node| Ok((node.clone(), reference(node)?)))?,
+        kv: node.named("kv", |key, node| Ok((key.to_owned(), node.clone())))?,
+        metrics: node.named("metrics", |series, node| {
+            Ok((Series::parse(series, node)?, node.clone()))
+        })?,
         indexes,
-        refused: refused.cloned(),
+        refused: node.get("refused").cloned(),
     })
 }

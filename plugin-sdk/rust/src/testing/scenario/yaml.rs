@@ -40,7 +40,7 @@ impl Node {
     pub(super) fn read(file: &Path) -> Read<Self> {
         let name = file.display().to_string();
         let text = fs::read_to_string(file).map_err(|error| format!("{name}: cannot be read: {error}"))?;
-        let mut found = documents(&name, &text).map_err(|(line, why)| format!("{name}:{line}: {why}"))?;
+        let mut found = documents(&name, &text, true).map_err(|(line, why)| format!("{name}:{line}: {why}"))?;
         match (found.pop(), found.is_empty()) {
             (Some(root), true) => Ok(root),
             _ => Err(format!("{name}:1: a file has one scenario, in one YAML document")),
@@ -52,32 +52,10 @@ impl Node {
         let name = file.display();
         let text =
             fs::read_to_string(file).or_else(|error| self.fail(format_args!("{name} cannot be read: {error}")))?;
-        let value = toml::from_str(&text).or_else(|error| self.fail(format_args!("{name}: {error}")))?;
-        Ok(Self::of_json(&name.to_string().into(), String::new(), value))
-    }
-
-    fn of_json(file: &Rc<str>, path: String, value: Value) -> Self {
-        let below = match &value {
-            Value::Object(members) => {
-                let member = |(name, value): (&String, &Value)| {
-                    (
-                        name.clone(),
-                        Self::of_json(file, member_path(&path, name), value.clone()),
-                    )
-                };
-                members.iter().map(member).collect()
-            }
-            // Elements are not looked at one by one.
-            _ => Vec::new(),
-        };
-        let (file, line) = (file.clone(), None);
-        Self {
-            file,
-            line,
-            path,
-            value,
-            below,
-        }
+        let value: Value = toml::from_str(&text).or_else(|error| self.fail(format_args!("{name}: {error}")))?;
+        // JSON is YAML, but has other lines.
+        let found = documents(&name.to_string(), &value.to_string(), false).map_err(|(_, why)| self.at(why))?;
+        found.into_iter().next().map_or_else(|| self.fail("it is empty"), Ok)
     }
 
     /// A difference or an error at this value.
@@ -111,6 +89,27 @@ impl Node {
         Ok(self.below.iter().map(|(name, value)| (name.as_str(), value)))
     }
 
+    /// What `read` makes of a member, if it is there.
+    pub(super) fn maybe<'n, T>(&'n self, member: &str, read: impl Fn(&'n Self) -> Read<T>) -> Read<Option<T>> {
+        self.get(member).map(read).transpose()
+    }
+
+    /// What `read` makes of each element of a list, which may be absent.
+    pub(super) fn each<'n, T>(&'n self, list: &str, read: impl Fn(&'n Self) -> Read<T>) -> Read<Vec<T>> {
+        match self.get(list) {
+            Some(list) => list.list()?.map(read).collect(),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// What `read` makes of each member of a mapping, which may be absent.
+    pub(super) fn named<'n, T>(&'n self, mapping: &str, read: impl Fn(&str, &'n Self) -> Read<T>) -> Read<Vec<T>> {
+        match self.get(mapping) {
+            Some(mapping) => mapping.members()?.map(|(name, node)| read(name, node)).collect(),
+            None => Ok(Vec::new()),
+        }
+    }
+
     /// Refuses members other than `known`, which is sorted.
     pub(super) fn check_members(&self, known: &[&str]) -> Read<()> {
         match self.members()?.find(|(name, _)| !known.contains(name)) {
@@ -131,23 +130,24 @@ impl Node {
         self.value.as_str().ok_or_else(refused)
     }
 
+    pub(super) fn whole(&self) -> Read<u64> {
+        let wrong = || self.at(format_args!("{} is not a whole number", self.value));
+        self.value.as_u64().ok_or_else(wrong)
+    }
+
     /// The YAML documents in a text.
     pub(super) fn documents(&self) -> Read<Vec<Value>> {
-        match documents(&self.file, self.text()?) {
+        match documents(&self.file, self.text()?, true) {
             Ok(found) => Ok(found.into_iter().map(|node| node.value).collect()),
             Err((line, why)) => self.fail(format_args!("line {line} of the text: {why}")),
         }
     }
 
     pub(super) fn duration(&self) -> Read<Duration> {
-        let parsed = self
-            .value
-            .as_str()
-            .and_then(|text| humantime::parse_duration(text).ok());
-        parsed.map_or_else(
-            || self.fail(format_args!("{} is not a duration: write it as 30s or 5m", self.value)),
-            Ok,
-        )
+        let text = self.value.as_str();
+        let wrong = || self.at(format_args!("{} is not a duration: write it as 30s or 5m", self.value));
+        text.and_then(|text| humantime::parse_duration(text).ok())
+            .ok_or_else(wrong)
     }
 }
 
@@ -158,9 +158,10 @@ fn member_path(path: &str, member: &str) -> String {
     }
 }
 
-fn documents(file: &str, text: &str) -> Result<Vec<Node>, Problem> {
+fn documents(file: &str, text: &str, has_lines: bool) -> Result<Vec<Node>, Problem> {
     let mut builder = Builder {
         file: file.into(),
+        has_lines,
         events: Parser::new_from_str(text),
         anchors: BTreeMap::new(),
         nodes: 0,
@@ -177,6 +178,7 @@ fn documents(file: &str, text: &str) -> Result<Vec<Node>, Problem> {
 
 struct Builder<E> {
     file: Rc<str>,
+    has_lines: bool,
     events: E,
     anchors: BTreeMap<usize, Node>,
     nodes: usize,
@@ -233,7 +235,7 @@ impl<'t, E: Iterator<Item = Result<(Event<'t>, Span), ScanError>>> Builder<E> {
             }
             _ => return Err((line, "not YAML: a value is missing".to_owned())),
         };
-        let (file, line) = (self.file.clone(), Some(line));
+        let (file, line) = (self.file.clone(), self.has_lines.then_some(line));
         let node = Node {
             file,
             line,
@@ -273,7 +275,7 @@ impl<'t, E: Iterator<Item = Result<(Event<'t>, Span), ScanError>>> Builder<E> {
             let (event, at) = self.inside(line)?;
             let mut value = self.node(event, at, member_path(path, &name), depth + 1)?;
             // An empty value has no place of its own.
-            if value.value.is_null() {
+            if value.value.is_null() && self.has_lines {
                 value.line = Some(line);
             }
             members.push((name, value));
