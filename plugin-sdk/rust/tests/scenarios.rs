@@ -64,10 +64,10 @@ steps:
     a.scenario.yaml:5: steps[0].expect.calls[1]: result: expected "ok", found "permanent"
     a.scenario.yaml:6: steps[0].expect.log: one too many: {"fields":{},"level":"info","message":"synced with 0 pods"}
     a.scenario.yaml:6: steps[0].expect.log: one too many: {"fields":{"handled":1},"level":"info","message":"add web/a -"}
-    a.scenario.yaml:10: steps[0].expect.objects[0]: metadata.labels: expected {"x":"y"}, found nothing
     a.scenario.yaml:7: steps[0].expect.absent[0]: v1/pods web/a exists
     a.scenario.yaml:8: steps[0].expect.kv.last: expected "a", but the key is not set
     a.scenario.yaml:9: steps[0].expect.metrics.handled_total{call="add"}: expected 1, found nothing
+    a.scenario.yaml:10: steps[0].expect.objects[0]: metadata.labels: expected {"x":"y"}, found nothing
     "#);
 }
 

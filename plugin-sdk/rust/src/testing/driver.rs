@@ -464,7 +464,7 @@ fn selects(rule: &Events, object: &Value) -> bool {
         && labels.iter().all(|requirement| requirement.matches(object))
 }
 
-fn type_of(object: &Value) -> (&str, &str) {
+pub(super) fn type_of(object: &Value) -> (&str, &str) {
     let text = |field: &str| object[field].as_str().unwrap_or_default();
     (text("apiVersion"), text("kind"))
 }

@@ -7,43 +7,22 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::config::{self, Informer, Plugin};
-use super::entries::{Listed, lists};
+use super::entries::{Listed, listed};
 use super::series::Series;
 use super::yaml::{Node, Read};
 use crate::event::fmt_key;
 use crate::testing::cluster::resource_of;
 
-const MEMBERS: [&str; 8] = ["config", "http", "kv", "name", "objects", "path", "plugin", "steps"];
-const ACTIONS: [&str; 8] = ["apply", "delete", "http", "patch", "requeue", "swap", "trigger", "wait"];
-const ANSWER: [&str; 7] = ["body", "error", "headers", "method", "status", "times", "url"];
-const ANSWER_ERRORS: [&str; 3] = ["connect", "dns", "timeout"];
-const EXPECT: [&str; 11] = [
-    "absent",
-    "calls",
-    "deadLetters",
-    "http",
-    "indexes",
-    "kv",
-    "log",
-    "metrics",
-    "objects",
-    "refused",
-    "writes",
-];
+// Names, with spaces between.
+const MEMBERS: &str = "config http kv name objects path plugin steps";
+const ACTIONS: &str = "apply delete http patch requeue swap trigger wait";
+const ANSWER: &str = "body error headers method status times url";
+const ANSWER_ERRORS: &str = "connect dns timeout";
+const EXPECT: &str = "absent calls deadLetters http indexes kv log metrics objects refused writes";
 
 /// Objects of these kinds have no namespace.
-const CLUSTER_SCOPED: [&str; 10] = [
-    "ClusterRole",
-    "ClusterRoleBinding",
-    "CustomResourceDefinition",
-    "IngressClass",
-    "Namespace",
-    "Node",
-    "PersistentVolume",
-    "PriorityClass",
-    "RuntimeClass",
-    "StorageClass",
-];
+const CLUSTER_SCOPED: &str = "ClusterRole ClusterRoleBinding CustomResourceDefinition IngressClass Namespace Node \
+                              PersistentVolume PriorityClass RuntimeClass StorageClass";
 
 #[derive(Debug)]
 pub(super) struct Scenario {
@@ -107,22 +86,24 @@ pub(super) enum Action {
 
 #[derive(Debug)]
 pub(super) struct Expect {
-    pub(super) lists: Vec<Listed>,
-    pub(super) objects: Vec<Object>,
-    pub(super) absent: Vec<(Node, Reference)>,
-    pub(super) kv: Vec<(String, Node)>,
-    pub(super) metrics: Vec<(Series, Node)>,
-    pub(super) indexes: Vec<Indexed>,
+    pub(super) checks: Vec<(Node, Check)>,
     pub(super) refused: Option<Node>,
 }
 
-/// What has a value in an index.
+/// What is compared with a value of the file.
 #[derive(Debug)]
-pub(super) struct Indexed {
-    pub(super) informer: String,
-    pub(super) index: String,
-    pub(super) value: String,
-    pub(super) keys: Node,
+pub(super) enum Check {
+    List(Listed),
+    Object(Object),
+    Absent(Reference),
+    Kv(String),
+    Metric(Series),
+    /// What has a value in an index.
+    Index {
+        informer: String,
+        index: String,
+        value: String,
+    },
 }
 
 /// Reads and checks a file.
@@ -131,7 +112,7 @@ pub(super) fn read(file: &Path) -> Read<Scenario> {
     if let Some(time) = root.get("time") {
         return time.needs_informant("another time than 2026-01-01T00:00:00Z");
     }
-    root.check_members(&MEMBERS)?;
+    root.check_members(MEMBERS)?;
     let folder = file.parent().unwrap_or(Path::new("."));
     let (mut plugin, informers) = config::read(&root, folder)?;
     root.maybe("name", Node::text)?;
@@ -155,8 +136,8 @@ fn step(node: &Node, plugin: &Plugin) -> Read<Step> {
     if let Some(replay) = node.get("replay") {
         return replay.needs_informant("replays");
     }
-    node.check_members(&[&ACTIONS[..], &["expect"]].concat())?;
-    let mut there = ACTIONS.iter().filter_map(|name| Some((*name, node.get(name)?)));
+    node.check_members(&format!("{ACTIONS} expect"))?;
+    let mut there = ACTIONS.split(' ').filter_map(|name| Some((name, node.get(name)?)));
     let action = match (there.next(), there.next()) {
         (Some((first, _)), Some((second, _))) => {
             return node.fail(format_args!(
@@ -210,7 +191,11 @@ fn object(node: &Node, value: &Value) -> Read<Object> {
         text(pointer).ok_or_else(lacks)
     };
     let (api_version, kind, name) = (need("/apiVersion")?, need("/kind")?, need("/metadata/name")?);
-    let default = if CLUSTER_SCOPED.contains(&kind) { "" } else { "default" };
+    let default = if CLUSTER_SCOPED.split(' ').any(|scoped| scoped == kind) {
+        ""
+    } else {
+        "default"
+    };
     let at = Reference {
         resource: resource_of(api_version, kind),
         namespace: text("/metadata/namespace").unwrap_or(default).to_owned(),
@@ -261,7 +246,7 @@ fn answer(node: &Node) -> Read<Answer> {
     if let Some(after) = node.get("after") {
         return after.needs_informant("answers that take time");
     }
-    node.check_members(&ANSWER)?;
+    node.check_members(ANSWER)?;
     let Some(url) = node.maybe("url", Node::text)? else {
         return node.fail("an answer has no `url`; `*` stands for any text");
     };
@@ -272,7 +257,7 @@ fn answer(node: &Node) -> Read<Answer> {
         status: u16::try_from(status).or_else(|_| node.fail(format_args!("{status} is not a status")))?,
         headers: node.named("headers", |name, value| Ok((name.to_owned(), value.text()?.to_owned())))?,
         body: node.get("body").map(|body| bytes_of(&body.value)).unwrap_or_default(),
-        error: node.maybe("error", |node| Ok(one_of(node, &ANSWER_ERRORS)?.to_owned()))?,
+        error: node.maybe("error", |node| Ok(one_of(node, ANSWER_ERRORS)?.to_owned()))?,
         times: node.maybe("times", Node::whole)?,
     })
 }
@@ -285,40 +270,53 @@ pub(super) fn bytes_of(value: &Value) -> Vec<u8> {
     }
 }
 
-/// A text that is among `choices`.
-pub(super) fn one_of<'n>(node: &'n Node, choices: &[&str]) -> Read<&'n str> {
+/// A text that is among `choices`, which have spaces between.
+pub(super) fn one_of<'n>(node: &'n Node, choices: &str) -> Read<&'n str> {
     match node.text()? {
-        text if choices.contains(&text) => Ok(text),
-        _ => node.fail(format_args!("{} is none of {}", node.value, choices.join(", "))),
+        text if choices.split(' ').any(|choice| choice == text) => Ok(text),
+        _ => node.fail(format_args!("{} is none of {}", node.value, choices.replace(' ', ", "))),
     }
 }
 
 fn expect(node: &Node) -> Read<Expect> {
-    node.check_members(&EXPECT)?;
-    let mut indexes = Vec::new();
-    for (informer, below) in node.named("indexes", |informer, node| Ok((informer.to_owned(), node)))? {
-        for (index, below) in below.members()? {
-            for (value, keys) in below.members()? {
-                keys.list()?.try_for_each(|key| key.text().map(drop))?;
-                indexes.push(Indexed {
-                    informer: informer.clone(),
-                    index: index.to_owned(),
-                    value: value.to_owned(),
-                    keys: keys.clone(),
-                });
+    node.check_members(EXPECT)?;
+    let mut checks = Vec::new();
+    let mut add = |node: &Node, check| checks.push((node.clone(), check));
+    for (name, below) in node.members()? {
+        match name {
+            "absent" => {
+                for node in below.list()? {
+                    add(node, Check::Absent(reference(node)?));
+                }
             }
+            "indexes" => {
+                for (informer, below) in below.members()? {
+                    for (index, below) in below.members()? {
+                        for (value, keys) in below.members()? {
+                            keys.list()?.try_for_each(|key| key.text().map(drop))?;
+                            let (informer, index, value) = (informer.to_owned(), index.to_owned(), value.to_owned());
+                            add(keys, Check::Index { informer, index, value });
+                        }
+                    }
+                }
+            }
+            "kv" => below
+                .members()?
+                .for_each(|(key, node)| add(node, Check::Kv(key.to_owned()))),
+            "metrics" => {
+                for (series, node) in below.members()? {
+                    add(node, Check::Metric(Series::parse(series, node)?));
+                }
+            }
+            "objects" => {
+                for node in below.list()? {
+                    add(node, Check::Object(object(node, &node.value)?));
+                }
+            }
+            "refused" => drop(below.text()?),
+            name => add(below, Check::List(listed(name, below)?)),
         }
     }
-    node.maybe("refused", Node::text)?;
-    Ok(Expect {
-        lists: lists(node)?,
-        objects: node.each("objects", |node| object(node, &node.value))?,
-        absent: node.each("absent", |node| Ok((node.clone(), reference(node)?)))?,
-        kv: node.named("kv", |key, node| Ok((key.to_owned(), node.clone())))?,
-        metrics: node.named("metrics", |series, node| {
-            Ok((Series::parse(series, node)?, node.clone()))
-        })?,
-        indexes,
-        refused: node.get("refused").cloned(),
-    })
+    let refused = node.get("refused").cloned();
+    Ok(Expect { checks, refused })
 }

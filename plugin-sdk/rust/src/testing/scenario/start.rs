@@ -17,7 +17,7 @@ use crate::event::{Reason, SourceId};
 use crate::failure::Result;
 use crate::testing::cache::Cache;
 use crate::testing::cluster::resource_of;
-use crate::testing::driver::Driver;
+use crate::testing::driver::{Driver, type_of};
 use crate::testing::exported::{AnyRole, Exported, Roles};
 use crate::testing::instance::instance;
 use crate::testing::projection::values_at;
@@ -83,19 +83,19 @@ impl<'s, P: Exported> Run<'s, P> {
     fn watch(&mut self) -> Read<Vec<SourceId>> {
         let owned = |(version, kind): (&str, &str)| (version.to_owned(), kind.to_owned());
         let rules: Vec<(String, String)> = self.driver.manifest.event_types().map(owned).collect();
-        let written = self
-            .scenario
-            .objects
-            .iter()
-            .chain(self.scenario.steps.iter().flat_map(written));
-        let types = written.map(|object| {
-            let text = |member: &str| object.value[member].as_str().unwrap_or_default().to_owned();
-            (text("apiVersion"), text("kind"))
-        });
+        let Scenario {
+            objects,
+            steps,
+            plugin,
+            informers,
+            ..
+        } = self.scenario;
+        let written = objects.iter().chain(steps.iter().flat_map(written));
+        let types = written.map(|object| owned(type_of(&object.value)));
         let types: Vec<(String, String)> = rules.iter().cloned().chain(types).collect();
+        let wanted = plugin.informers.as_ref().and_then(Value::as_array);
         let mut sources = Vec::new();
-        for informer in &self.scenario.informers {
-            let wanted = self.scenario.plugin.informers.as_ref().and_then(Value::as_array);
+        for informer in informers {
             if wanted.is_some_and(|wanted| !wanted.iter().any(|name| *name == informer.name)) {
                 continue;
             }

@@ -110,10 +110,16 @@ impl Node {
         }
     }
 
-    /// Refuses members other than `known`, which is sorted.
-    pub(super) fn check_members(&self, known: &[&str]) -> Read<()> {
-        match self.members()?.find(|(name, _)| !known.contains(name)) {
-            Some((_, value)) => value.fail(format_args!("there is no such member; there are {}", known.join(", "))),
+    /// Refuses members other than `known`, which have spaces between.
+    pub(super) fn check_members(&self, known: &str) -> Read<()> {
+        match self
+            .members()?
+            .find(|(name, _)| !known.split(' ').any(|known| known == *name))
+        {
+            Some((_, value)) => value.fail(format_args!(
+                "there is no such member; there are {}",
+                known.replace(' ', ", ")
+            )),
             None => Ok(()),
         }
     }
@@ -151,7 +157,7 @@ impl Node {
     }
 }
 
-fn member_path(path: &str, member: &str) -> String {
+pub(super) fn member_path(path: &str, member: &str) -> String {
     match path {
         "" => member.to_owned(),
         path => format!("{path}.{member}"),
