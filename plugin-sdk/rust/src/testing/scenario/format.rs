@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::Path;
+use std::slice;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -106,6 +107,23 @@ pub(super) enum Check {
     },
 }
 
+impl Scenario {
+    /// All objects that it writes.
+    pub(super) fn written(&self) -> impl Iterator<Item = &Object> {
+        self.objects.iter().chain(self.steps.iter().flat_map(Step::written))
+    }
+}
+
+impl Step {
+    fn written(&self) -> &[Object] {
+        match &self.action {
+            Some((_, Action::Apply(objects))) => objects,
+            Some((_, Action::Patch(object))) => slice::from_ref(object),
+            _ => &[],
+        }
+    }
+}
+
 /// Reads and checks a file.
 pub(super) fn read(file: &Path) -> Read<Scenario> {
     let root = Node::read(file)?;
@@ -160,9 +178,7 @@ fn action(name: &str, node: &Node, plugin: &Plugin) -> Read<Action> {
         "http" => Action::Http(node.list()?.map(answer).collect::<Read<_>>()?),
         // The plugin of this test is the only one that there is.
         "swap" if Some(node.text()?) == plugin.path.as_ref().and_then(Value::as_str) => Action::Swap,
-        "swap" => {
-            return node.needs_informant("a swap by another version than the one in `path`");
-        }
+        "swap" => node.needs_informant("a swap by another version than the one in `path`")?,
         "requeue" if node.value == "all" => Action::Requeue(None),
         "requeue" => Action::Requeue(Some(reference(node)?)),
         _ => Action::Trigger(reference(node)?),
@@ -180,12 +196,8 @@ fn objects(node: &Node) -> Read<Vec<Object>> {
 
 /// A namespace that an object leaves out is `default`, unless the kind has none.
 fn object(node: &Node, value: &Value) -> Read<Object> {
-    let text = |pointer: &str| {
-        value
-            .pointer(pointer)
-            .and_then(Value::as_str)
-            .filter(|text| !text.is_empty())
-    };
+    let any_text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str);
+    let text = |pointer: &str| any_text(pointer).filter(|text| !text.is_empty());
     let need = |pointer: &str| {
         let lacks = || node.at(format_args!("an object lacks {}", pointer[1..].replace('/', ".")));
         text(pointer).ok_or_else(lacks)
@@ -233,12 +245,8 @@ impl Reference {
 }
 
 pub(super) fn reference(node: &Node) -> Read<Reference> {
-    let wrong = || {
-        node.at(format_args!(
-            "{} is not a reference: write RESOURCE NAMESPACE/NAME, as in v1/pods shop/web-0",
-            node.value
-        ))
-    };
+    let remedy = "write RESOURCE NAMESPACE/NAME, as in v1/pods shop/web-0";
+    let wrong = || node.at(format_args!("{} is not a reference: {remedy}", node.value));
     Reference::parse(node.text()?).ok_or_else(wrong)
 }
 

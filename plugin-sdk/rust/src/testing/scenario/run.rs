@@ -59,9 +59,8 @@ pub(super) struct Timer {
     due: Duration,
     call: Call,
     attempt: u32,
-    is_retry: bool,
-    /// Those that lengthen the back-off: not the waits that the plugin asked for.
-    failures: u32,
+    /// Of a retry, those that lengthen the back-off: not the waits that the plugin asked for.
+    failures: Option<u32>,
 }
 
 #[derive(Debug)]
@@ -118,9 +117,11 @@ impl<P: Exported> Run<'_, P> {
     /// Returns why a new version was refused.
     fn act(&mut self, node: &Node, action: &Action) -> Read<Option<Failure>> {
         match action {
-            Action::Apply(objects) => objects
-                .iter()
-                .try_for_each(|object| self.apply(object, Reason::Watch))?,
+            Action::Apply(objects) => {
+                for object in objects {
+                    self.apply(object, Reason::Watch)?;
+                }
+            }
             Action::Patch(patch) => {
                 let key = self.existing(node, &patch.at)?;
                 let mut after = self.driver.cache.get(&key).unwrap_or_default();
@@ -149,10 +150,8 @@ impl<P: Exported> Run<'_, P> {
         // Namespaces that do not exist are created first.
         if !["", "default"].contains(&namespace.name.as_str()) && self.find(&namespace).is_none() {
             let metadata = json!({ "name": namespace.name });
-            self.change(
-                json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": metadata }),
-                reason,
-            )?;
+            let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": metadata });
+            self.change(namespace, reason)?;
         }
         self.change(object.value.clone(), reason)
     }
@@ -191,13 +190,9 @@ impl<P: Exported> Run<'_, P> {
     }
 
     pub(super) fn find(&self, reference: &Reference) -> Option<Key> {
-        let Reference {
-            resource,
-            namespace,
-            name,
-        } = reference;
-        let is_it = |key: &Key| (&key.1, &key.2) == (namespace, name) && self.resource_of(key.0) == *resource;
-        self.driver.cache.objects().into_iter().map(|(key, _)| key).find(is_it)
+        let shown = reference.to_string();
+        let mut keys = self.driver.cache.objects().into_iter().map(|(key, _)| key);
+        keys.find(|key| self.driver.cache.shown(key) == shown)
     }
 
     fn existing(&self, node: &Node, reference: &Reference) -> Read<Key> {
@@ -208,16 +203,14 @@ impl<P: Exported> Run<'_, P> {
     /// Delivers what an object is now. While a retry is due, that delivers it.
     fn event(&mut self, key: &Key, before: Option<Value>, reason: Reason) {
         let before = before.filter(|before| self.driver.receives(before));
-        let (now, has_failed) = (
-            self.received(key),
-            self.dead_letters.iter().any(|letter| letter.key == *key),
-        );
-        let retry = self.timers.get_mut(key).filter(|timer| timer.is_retry);
+        let now = self.received(key);
+        let is_dead = self.dead_letters.iter().any(|letter| letter.key == *key);
+        let retry = self.timers.get_mut(key).filter(|timer| timer.failures.is_some());
         let call = match (before, now, retry.as_ref().map(|timer| &timer.call)) {
             // What follows is delivered after the end of the object before.
             (_, _, Some(Call::Deleted(..))) | (None, None, _) => return,
             (_, Some(_), Some(Call::Object(_, known))) => Call::Object(reason, known.clone()),
-            (before, Some(_), _) if has_failed => Call::Object(reason, Known::Maybe(before)),
+            (before, Some(_), _) if is_dead => Call::Object(reason, Known::Maybe(before)),
             (before, Some(_), _) => Call::Object(reason, Known::Exactly(before)),
             (Some(last), None, _) => Call::Deleted(reason, last, false),
         };
@@ -234,7 +227,7 @@ impl<P: Exported> Run<'_, P> {
 
     /// Makes a call that somebody asks for, unless a retry is due.
     fn ask(&mut self, key: &Key, call: Call) -> Read<()> {
-        if !self.timers.get(key).is_some_and(|timer| timer.is_retry) {
+        if self.timers.get(key).is_none_or(|timer| timer.failures.is_none()) {
             self.make(key, call, 0, 0);
         }
         self.settle()
@@ -279,12 +272,15 @@ impl<P: Exported> Run<'_, P> {
             Call::Object(reason, Known::Exactly(known)) => Call::Object(reason, Known::Maybe(known)),
             call => call,
         };
-        let (due, attempt, is_retry) = (self.now + after, attempt + 1, true);
+        self.later(key, after, call, attempt + 1, Some(failures));
+    }
+
+    fn later(&mut self, key: &Key, after: Duration, call: Call, attempt: u32, failures: Option<u32>) {
+        let due = self.now + after;
         let timer = Timer {
             due,
             call,
             attempt,
-            is_retry,
             failures,
         };
         self.timers.insert(key.clone(), timer);
@@ -338,15 +334,7 @@ impl<P: Exported> Run<'_, P> {
             Some((last, is_unknown)) => Call::Deleted(Reason::RequeueAfter, last, is_unknown),
             None => Call::Object(Reason::RequeueAfter, Known::Asked),
         };
-        let due = self.now + requeue.after.max(REQUEUE_MIN);
-        let timer = Timer {
-            due,
-            call,
-            attempt: 0,
-            is_retry: false,
-            failures: 0,
-        };
-        self.timers.insert(key.clone(), timer);
+        self.later(key, requeue.after.max(REQUEUE_MIN), call, 0, None);
     }
 
     fn wait(&mut self, time: Duration) -> Read<()> {
@@ -359,7 +347,7 @@ impl<P: Exported> Run<'_, P> {
             };
             if let Some(timer) = self.timers.remove(&key) {
                 self.now = self.now.max(timer.due);
-                self.make(&key, timer.call, timer.attempt, timer.failures);
+                self.make(&key, timer.call, timer.attempt, timer.failures.unwrap_or(0));
                 self.settle()?;
             }
         }
@@ -408,10 +396,6 @@ impl<P: Exported> Run<'_, P> {
         }
         (self.driver.manifest, self.driver.plugin) = (manifest, plugin);
         start_indexer(self.scenario, &self.roles, &mut self.driver)
-    }
-
-    fn resource_of(&self, source: u32) -> String {
-        self.driver.cache.shown(&(source, String::new(), String::new()))
     }
 }
 

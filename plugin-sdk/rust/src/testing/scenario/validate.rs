@@ -5,7 +5,6 @@ use serde_json::{Map, Value};
 use super::entries::Listed;
 use super::format::{Check, Object};
 use super::run::Run;
-use super::start::written;
 use super::yaml::{Node, Read};
 use crate::testing::cluster::resource_of;
 use crate::testing::exported::Exported;
@@ -15,10 +14,9 @@ const DEFINITIONS: [&str; 2] = ["apiextensions.k8s.io/v1/customresourcedefinitio
 
 impl<P: Exported> Run<'_, P> {
     pub(super) fn validate(&self) -> Read<()> {
-        let (objects, steps) = (&self.scenario.objects, &self.scenario.steps);
-        let mut written = objects.iter().chain(steps.iter().flat_map(written));
+        let mut written = self.scenario.written();
         written.try_for_each(|object| self.validate_object(object))?;
-        let expects = steps.iter().filter_map(|step| step.expect.as_ref());
+        let expects = self.scenario.steps.iter().filter_map(|step| step.expect.as_ref());
         let mut checks = expects.flat_map(|expect| &expect.checks);
         checks.try_for_each(|(node, check)| self.validate_check(node, check))
     }

@@ -10,12 +10,6 @@ use std::time::Duration;
 use granit_parser::{Event, Parser, ScalarStyle, ScanError, Span};
 use serde_json::{Number, Value};
 
-/// Values in one file, those of aliases included, as in Informant.
-const NODES_MAX: usize = 100_000;
-
-/// How deep values may be nested, as in Informant.
-const DEPTH_MAX: usize = 100;
-
 /// With the place in the file.
 pub(super) type Read<T> = Result<T, String>;
 
@@ -170,13 +164,12 @@ fn documents(file: &str, text: &str, has_lines: bool) -> Result<Vec<Node>, Probl
         has_lines,
         events: Parser::new_from_str(text),
         anchors: BTreeMap::new(),
-        nodes: 0,
     };
     let mut documents = Vec::new();
     while let Some((event, line)) = builder.next()? {
         match event {
             Event::StreamStart | Event::StreamEnd | Event::DocumentStart(..) | Event::DocumentEnd => {}
-            event => documents.push(builder.node(event, line, String::new(), 0)?),
+            event => documents.push(builder.node(event, line, String::new())?),
         }
     }
     Ok(documents)
@@ -187,7 +180,6 @@ struct Builder<E> {
     has_lines: bool,
     events: E,
     anchors: BTreeMap<usize, Node>,
-    nodes: usize,
 }
 
 impl<'t, E: Iterator<Item = Result<(Event<'t>, Span), ScanError>>> Builder<E> {
@@ -209,14 +201,7 @@ impl<'t, E: Iterator<Item = Result<(Event<'t>, Span), ScanError>>> Builder<E> {
             .ok_or_else(|| (line, "not YAML: a value has no end".to_owned()))
     }
 
-    fn node(&mut self, event: Event<'t>, line: usize, path: String, depth: usize) -> Result<Node, Problem> {
-        self.nodes += 1;
-        if depth > DEPTH_MAX {
-            return Err((line, format!("values are nested deeper than {DEPTH_MAX} levels")));
-        }
-        if self.nodes > NODES_MAX {
-            return Err((line, format!("the file has more than {NODES_MAX} values")));
-        }
+    fn node(&mut self, event: Event<'t>, line: usize, path: String) -> Result<Node, Problem> {
         let (anchor, value, below) = match event {
             Event::Scalar(text, style, anchor, tag) => {
                 let is_text = style != ScalarStyle::Plain || tag.is_some_and(|tag| tag.suffix() == "str");
@@ -224,20 +209,18 @@ impl<'t, E: Iterator<Item = Result<(Event<'t>, Span), ScanError>>> Builder<E> {
                 (anchor, value, Vec::new())
             }
             Event::SequenceStart(_, anchor, _) => {
-                let below = self.elements(line, &path, depth)?;
+                let below = self.elements(line, &path)?;
                 let values = below.iter().map(|(_, node)| node.value.clone());
                 (anchor, values.collect(), below)
             }
             Event::MappingStart(_, anchor, _) => {
-                let below = self.members(line, &path, depth)?;
+                let below = self.members(line, &path)?;
                 let values = below.iter().map(|(name, node)| (name.clone(), node.value.clone()));
                 (anchor, Value::Object(values.collect()), below)
             }
             Event::Alias(anchor) => {
                 let known = self.anchors.get(&anchor).cloned();
-                let node = known.ok_or_else(|| (line, "the alias names its own value".to_owned()))?;
-                self.nodes += count(&node);
-                return Ok(node);
+                return known.ok_or_else(|| (line, "the alias names its own value".to_owned()));
             }
             _ => return Err((line, "not YAML: a value is missing".to_owned())),
         };
@@ -255,7 +238,7 @@ impl<'t, E: Iterator<Item = Result<(Event<'t>, Span), ScanError>>> Builder<E> {
         Ok(node)
     }
 
-    fn elements(&mut self, line: usize, path: &str, depth: usize) -> Result<Vec<(String, Node)>, Problem> {
+    fn elements(&mut self, line: usize, path: &str) -> Result<Vec<(String, Node)>, Problem> {
         let mut elements = Vec::new();
         loop {
             let (event, line) = self.inside(line)?;
@@ -263,11 +246,11 @@ impl<'t, E: Iterator<Item = Result<(Event<'t>, Span), ScanError>>> Builder<E> {
                 return Ok(elements);
             }
             let path = format!("{path}[{}]", elements.len());
-            elements.push((String::new(), self.node(event, line, path, depth + 1)?));
+            elements.push((String::new(), self.node(event, line, path)?));
         }
     }
 
-    fn members(&mut self, line: usize, path: &str, depth: usize) -> Result<Vec<(String, Node)>, Problem> {
+    fn members(&mut self, line: usize, path: &str) -> Result<Vec<(String, Node)>, Problem> {
         let mut members: Vec<(String, Node)> = Vec::new();
         loop {
             let (name, line) = match self.inside(line)? {
@@ -279,7 +262,7 @@ impl<'t, E: Iterator<Item = Result<(Event<'t>, Span), ScanError>>> Builder<E> {
                 return Err((line, format!("`{name}` is there twice")));
             }
             let (event, at) = self.inside(line)?;
-            let mut value = self.node(event, at, member_path(path, &name), depth + 1)?;
+            let mut value = self.node(event, at, member_path(path, &name))?;
             // An empty value has no place of its own.
             if value.value.is_null() && self.has_lines {
                 value.line = Some(line);
@@ -287,10 +270,6 @@ impl<'t, E: Iterator<Item = Result<(Event<'t>, Span), ScanError>>> Builder<E> {
             members.push((name, value));
         }
     }
-}
-
-fn count(node: &Node) -> usize {
-    1 + node.below.iter().map(|(_, node)| count(node)).sum::<usize>()
 }
 
 /// A scalar without quotes, by the core schema of YAML 1.2, without infinity and NaN, which JSON does not have.
