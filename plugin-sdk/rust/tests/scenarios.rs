@@ -228,6 +228,7 @@ fn what_only_informant_can_do_is_refused() {
         "steps: [{ replay: {} }]",
         "path: a.wasm\nsteps: [{ swap: b.wasm }]",
         "steps: [{ expect: { calls: [{ result: trap }] } }]",
+        "steps: [{ expect: { writes: [{ options: { dryRun: [All] } }] } }]",
         "time: 2026-11-28T11:21:16Z\nsteps: []",
     ];
     assert_snapshot!(texts.map(outcome).join("\n"), @r#"
@@ -239,6 +240,7 @@ fn what_only_informant_can_do_is_refused() {
     a.scenario.yaml:1: steps[0].replay: a Driver cannot do replays: run the scenario with `informant plugin test`
     a.scenario.yaml:2: steps[0].swap: a Driver cannot do a swap by another version than the one in `path`: run the scenario with `informant plugin test`
     a.scenario.yaml:1: steps[0].expect.calls[0].result: a Driver cannot do a trap, since a panic of the plugin ends the test: run the scenario with `informant plugin test`
+    a.scenario.yaml:1: steps[0].expect.writes[0].options: a Driver cannot do options of writes: run the scenario with `informant plugin test`
     a.scenario.yaml:1: time: a Driver cannot do another time than 2026-01-01T00:00:00Z: run the scenario with `informant plugin test`
     "#);
 }
