@@ -245,8 +245,7 @@ impl<P: HandleEvents> Driver<P> {
                 if wanted.wants_changed_only() && before.is_some_and(|before| shown(before) == shown(object)) {
                     return Ok(Action::done());
                 }
-                let old = before.filter(|_| wanted.wants_old());
-                self.call_upsert(self.reason, key, before.is_none(), old, object)
+                self.call_upsert(self.reason, key, before.is_none(), before, object)
             }
             (Some(before), false) => self.call_delete(self.reason, key, before, false),
             (None, false) => Ok(Action::done()),
@@ -270,7 +269,7 @@ impl<P: HandleEvents> Driver<P> {
         let change = if is_new {
             Change::Add(shown(object))
         } else {
-            Change::Update(old.map(shown), shown(object))
+            Change::Update(old.filter(|_| wanted.wants_old()).map(shown), shown(object))
         };
         let answer = self.plugin.handle(&event, change);
         let answer = self.with_deferred(answer);
@@ -465,7 +464,7 @@ fn selects(rule: &Events, object: &Value) -> bool {
         && labels.iter().all(|requirement| requirement.matches(object))
 }
 
-fn type_of(object: &Value) -> (&str, &str) {
+pub(super) fn type_of(object: &Value) -> (&str, &str) {
     let text = |field: &str| object[field].as_str().unwrap_or_default();
     (text("apiVersion"), text("kind"))
 }

@@ -44,9 +44,9 @@ use super::exported::Exported;
 ///
 /// # Panics
 /// With a line for each difference, which has the place in the file. So does a mistake in the file, and what only
-/// `informant plugin test` can do: `replay`, `time`, `after` in an answer, a swap by another version, a trap, and
-/// settings in `config` other than `resource` and `index` of informers and `allow`, `component`, `config`, `informers`
-/// and `script` of the plugin. A panic of the plugin ends the test.
+/// `informant plugin test` can do: `replay`, `time`, `after` in an answer, a swap by another version, a trap,
+/// `options` of writes, and settings in `config` other than `resource` and `index` of informers and `allow`,
+/// `component`, `config`, `informers` and `script` of the plugin. A panic of the plugin ends the test.
 #[track_caller]
 pub fn run_scenario<P: Exported>(file: impl AsRef<Path>) {
     if let Err(differences) = outcome::<P>(file.as_ref()) {

@@ -5,9 +5,10 @@ use std::mem;
 use serde_json::{Map, Value, json};
 
 use super::expect::{difference, fits, kv_difference, list_differences};
-use super::format::{Expect, Scenario, Step};
+use super::format::{Check, Scenario, Step};
 use super::run::{DeadLetter, Run};
 use super::series::Series;
+use super::yaml::Node;
 use crate::failure::Failure;
 use crate::log::Level;
 use crate::testing::cache::LogLine;
@@ -18,8 +19,12 @@ pub(super) fn refused_start(scenario: &Scenario, refusal: Failure) -> Vec<String
     let Some(step) = scenario.steps.first() else {
         return vec![scenario.root.at(refused(&refusal))];
     };
-    let lists = step.expect.iter().flat_map(|expect| &expect.lists);
-    let mut differences: Vec<String> = lists.flat_map(|listed| list_differences(listed, &[])).collect();
+    let checks = step.expect.iter().flat_map(|expect| &expect.checks);
+    let nothing = |(node, check): &(Node, Check)| match check {
+        Check::List(listed) => list_differences(node, listed, &[]),
+        _ => Vec::new(),
+    };
+    let mut differences: Vec<String> = checks.flat_map(nothing).collect();
     differences.extend(refusal_difference(step, Some(&refusal)));
     differences
 }
@@ -50,12 +55,10 @@ impl<P: Exported> Run<'_, P> {
         let mut differences = Vec::new();
         if let Some(expect) = &step.expect {
             let happened = self.happened();
-            for listed in &expect.lists {
-                let found = happened.get(listed.name).and_then(Value::as_array);
-                differences.extend(list_differences(listed, found.map_or(&[], Vec::as_slice)));
-            }
             self.index();
-            differences.extend(self.state_differences(expect));
+            for (node, check) in &expect.checks {
+                differences.extend(self.differences(node, check, &happened));
+            }
         }
         differences.extend(refusal_difference(step, refusal.as_ref()));
         differences
@@ -79,47 +82,34 @@ impl<P: Exported> Run<'_, P> {
         lists.into_iter().map(|(name, list)| (name.to_owned(), list)).collect()
     }
 
-    fn state_differences(&self, expect: &Expect) -> Vec<String> {
+    fn differences(&self, node: &Node, check: &Check, happened: &Map<String, Value>) -> Vec<String> {
         let cache = &self.driver.cache;
-        let mut differences = Vec::new();
-        for object in &expect.objects {
-            let why = match self.find(&object.at).and_then(|key| cache.get(&key)) {
+        let why = match check {
+            Check::List(listed) => {
+                let found = happened.get(&listed.name).and_then(Value::as_array);
+                return list_differences(node, listed, found.map_or(&[], Vec::as_slice));
+            }
+            Check::Object(object) => match self.find(&object.at).and_then(|key| cache.get(&key)) {
                 Some(found) => difference(&object.value, &found),
                 None => Some(format!("{} does not exist", object.at)),
-            };
-            differences.extend(why.map(|why| object.node.at(why)));
-        }
-        for (node, reference) in &expect.absent {
-            let exists = self
-                .find(reference)
-                .map(|_| node.at(format_args!("{reference} exists")));
-            differences.extend(exists);
-        }
-        for (key, node) in &expect.kv {
-            let why = kv_difference(&node.value, cache.remembered(key).as_deref());
-            differences.extend(why.map(|why| node.at(why)));
-        }
-        for (series, node) in &expect.metrics {
-            let found = self.metric(series).map_or(Value::Null, Value::from);
-            differences.extend(difference(&node.value, &found).map(|why| node.at(why)));
-        }
-        for indexed in &expect.indexes {
-            let expected = indexed.keys.value.as_array().cloned().unwrap_or_default();
-            let mut expected: Vec<&str> = expected.iter().filter_map(Value::as_str).collect();
-            expected.sort_unstable();
-            let found = cache
-                .indexed(&indexed.informer, &indexed.index)
-                .flatten()
-                .unwrap_or_default();
-            let mut found: Vec<String> = found
-                .into_iter()
-                .filter(|(_, values)| values.contains(&indexed.value))
-                .map(|(key, _)| key)
-                .collect();
-            found.sort_unstable();
-            differences.extend(difference(&json!(expected), &json!(found)).map(|why| indexed.keys.at(why)));
-        }
-        differences
+            },
+            Check::Absent(reference) => self.find(reference).map(|_| format!("{reference} exists")),
+            Check::Kv(key) => kv_difference(&node.value, cache.remembered(key).as_deref()),
+            Check::Metric(series) => {
+                let value = self.metric(series).map_or(Value::Null, Value::from);
+                difference(&node.value, &value)
+            }
+            Check::Index { informer, index, value } => {
+                let mut expected: Vec<Value> = node.value.as_array().cloned().unwrap_or_default();
+                expected.sort_by(|one, other| one.as_str().cmp(&other.as_str()));
+                let all = cache.indexed(informer, index).flatten().unwrap_or_default();
+                let having = all.into_iter().filter(|(_, values)| values.contains(value));
+                let mut having: Vec<String> = having.map(|(key, _)| key).collect();
+                having.sort_unstable();
+                difference(&expected.into(), &json!(having))
+            }
+        };
+        why.map(|why| node.at(why)).into_iter().collect()
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a test counts few values")]

@@ -39,11 +39,8 @@ pub(super) fn read(root: &Node, folder: &Path) -> Read<(Plugin, Vec<Informer>)> 
     let Some(given) = root.get("config") else {
         return Ok((Plugin::default(), Vec::new()));
     };
-    let file = given
-        .value
-        .as_str()
-        .map(|file| given.toml(&folder.join(file)))
-        .transpose()?;
+    let file = given.value.as_str().map(|file| given.toml(&folder.join(file)));
+    let file = file.transpose()?;
     let config = file.as_ref().unwrap_or(given);
     let lacks_kv = file.is_some() && config.get("state").is_none();
     if let Some(kv) = root.get("kv").filter(|_| lacks_kv) {
@@ -54,12 +51,7 @@ pub(super) fn read(root: &Node, folder: &Path) -> Read<(Plugin, Vec<Informer>)> 
             return section.needs_informant(format_args!("the section {name}"));
         }
     }
-    let mut informers = Vec::new();
-    if let Some(sections) = config.get("informer") {
-        for (name, section) in sections.members()? {
-            informers.push(informer(name, section)?);
-        }
-    }
+    let informers = config.named("informer", informer)?;
     let plugin = plugin(root, config)?;
     Ok((Plugin { lacks_kv, ..plugin }, informers))
 }
@@ -72,30 +64,22 @@ fn informer(name: &str, section: &Node) -> Read<Informer> {
     if resource.text()?.contains('*') {
         return resource.needs_informant("informers of several resources");
     }
-    let mut indexes = Vec::new();
-    if let Some(given) = section.get("index") {
-        for (index, pointer) in given.members()? {
-            match pointer.value.as_str().filter(|text| text.starts_with('/')) {
-                Some(text) => indexes.push((index.to_owned(), text.to_owned())),
-                None => {
-                    let wrong = format!("{} is not a JSON pointer: write it as /spec/nodeName", pointer.value);
-                    return pointer.fail(wrong);
-                }
-            }
-        }
-    }
-    let (name, resource) = (name.to_owned(), resource.clone());
     Ok(Informer {
-        name,
-        resource,
-        indexes,
+        name: name.to_owned(),
+        resource: resource.clone(),
+        indexes: section.named("index", |index, node| match node.value.as_str() {
+            Some(pointer) if pointer.starts_with('/') => Ok((index.to_owned(), pointer.to_owned())),
+            _ => node.fail(format_args!(
+                "{} is not a JSON pointer: write it as /spec/nodeName",
+                node.value
+            )),
+        })?,
     })
 }
 
 /// The only section of a plugin, or the one that the member `plugin` names.
 fn plugin(root: &Node, config: &Node) -> Read<Plugin> {
-    let sections = config.get("plugin").map(Node::members).transpose()?;
-    let mut sections: Vec<(&str, &Node)> = sections.into_iter().flatten().collect();
+    let mut sections = config.named("plugin", |name, node| Ok((name.to_owned(), node)))?;
     if let Some(wanted) = root.get("plugin") {
         let name = wanted.text()?;
         sections.retain(|(other, _)| *other == name);
@@ -103,16 +87,16 @@ fn plugin(root: &Node, config: &Node) -> Read<Plugin> {
             return wanted.fail(format_args!("config has no section plugin.{name}"));
         }
     }
-    let (name, section) = match sections[..] {
-        [] => return Ok(Plugin::default()),
-        [one] => one,
+    let (name, section) = match (sections.pop(), sections.is_empty()) {
+        (None, _) => return Ok(Plugin::default()),
+        (Some(one), true) => one,
         _ => return config.fail("there are several plugins: name one in the member `plugin`"),
     };
     refuse_others(section, &PLUGIN)?;
     let value = |name: &str| section.get(name).map(|node| node.value.clone());
     let allows = |what: &str| section.value.pointer(&format!("/allow/{what}")).is_some();
     Ok(Plugin {
-        name: Some(name.to_owned()),
+        name: Some(name),
         config: value("config"),
         allows_http: allows("http"),
         allows_kube: allows("kube"),

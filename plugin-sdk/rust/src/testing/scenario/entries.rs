@@ -5,93 +5,69 @@ use serde_json::{Map, Value, json};
 use super::format::{Reference, one_of, reference};
 use super::yaml::{Node, Read};
 
-/// The names of the lists, with the members of an entry.
-const LISTS: [(&str, &[&str]); 5] = [
-    (
-        "calls",
-        &["attempt", "call", "error", "object", "reason", "requeueAfter", "result"],
-    ),
-    ("log", &["fields", "level", "message"]),
-    (
-        "writes",
-        &["document", "kind", "object", "result", "subresource", "verb"],
-    ),
-    ("http", &["body", "error", "headers", "method", "status", "url"]),
-    ("deadLetters", &["error", "object"]),
-];
-
-const CALLS: [&str; 6] = ["on-add", "on-delete", "on-synced", "on-update", "restore", "save"];
+const CALLS: &str = "on-add on-delete on-synced on-update restore save";
 
 /// A list.
 #[derive(Debug)]
 pub(super) struct Listed {
     /// `calls` and so on.
-    pub(super) name: &'static str,
-    pub(super) node: Node,
+    pub(super) name: String,
     /// Others may be between the entries.
     pub(super) includes: bool,
     pub(super) entries: Vec<(Node, Map<String, Value>)>,
 }
 
-/// The lists of an `expect`.
-pub(super) fn lists(expect: &Node) -> Read<Vec<Listed>> {
-    let there = LISTS
-        .iter()
-        .filter_map(|(name, known)| Some((*name, *known, expect.get(name)?)));
-    there.map(|(name, known, node)| list(name, known, node)).collect()
-}
-
-fn list(name: &'static str, known: &[&str], node: &Node) -> Read<Listed> {
+/// Reads the list with this name.
+pub(super) fn listed(name: &str, node: &Node) -> Read<Listed> {
     let includes = node.get("includes");
     if node.value.is_object() {
-        node.check_members(&["includes"])?;
+        node.check_members("includes")?;
     }
     let mut entries = Vec::new();
     for entry in includes.unwrap_or(node).list()? {
         let value = match (name, entry.value.as_str()) {
-            ("calls", Some(text)) => {
-                let (call, object) = text
-                    .split_once(' ')
-                    .map_or((text, None), |(call, object)| (call, Some(object)));
-                refuse_unknown_call(entry, call)?;
-                match object {
-                    Some(object) => json!({ "call": call, "object": object, "result": "ok" }),
-                    None => json!({ "call": call, "result": "ok" }),
-                }
-            }
+            ("calls", Some(text)) => match text.split_once(' ') {
+                Some((call, object)) => json!({ "call": known_call(entry, call)?, "object": object, "result": "ok" }),
+                None => json!({ "call": known_call(entry, text)?, "result": "ok" }),
+            },
             ("log", Some(text)) => json!({ "message": text }),
-            ("deadLetters", Some(_)) => {
-                reference(entry)?;
-                json!({ "object": entry.value })
-            }
-            _ => checked(name, known, entry)?,
+            ("deadLetters", Some(_)) => json!({ "object": reference(entry)?.to_string() }),
+            _ => checked(name, entry)?,
         };
         if let Value::Object(members) = value {
             entries.push((entry.clone(), members));
         }
     }
-    let (node, includes) = (node.clone(), includes.is_some());
+    let (name, includes) = (name.to_owned(), includes.is_some());
     Ok(Listed {
         name,
-        node,
         includes,
         entries,
     })
 }
 
-fn refuse_unknown_call(entry: &Node, call: &str) -> Read<()> {
-    match CALLS.contains(&call) {
-        true => Ok(()),
+fn known_call<'t>(entry: &Node, call: &'t str) -> Read<&'t str> {
+    match CALLS.split(' ').any(|known| known == call) {
+        true => Ok(call),
         false => entry.fail(format_args!(
             "there is no call {call:?}; there are {}",
-            CALLS.join(", ")
+            CALLS.replace(' ', ", ")
         )),
     }
 }
 
 /// An entry, in the form in which what happened is shown.
-fn checked(list: &str, known: &[&str], entry: &Node) -> Read<Value> {
-    entry.check_members(known)?;
+fn checked(list: &str, entry: &Node) -> Read<Value> {
+    if let Some(options) = entry.get("options").filter(|_| list == "writes") {
+        return options.needs_informant("options of writes");
+    }
+    entry.check_members(match list {
+        "calls" => "attempt call error object reason requeueAfter result",
+        "log" => "fields level message",
+        "writes" => "document kind object result subresource verb",
+        "http" => "body error headers method status url",
+        _ => "error object",
+    })?;
     let mut members = Map::new();
     for (name, node) in entry.members()? {
         let value = match name {
@@ -102,8 +78,7 @@ fn checked(list: &str, known: &[&str], entry: &Node) -> Read<Value> {
                 let lower = |(name, node): (&str, &Node)| (name.to_lowercase(), node.value.clone());
                 Value::Object(node.members()?.map(lower).collect())
             }
-            "attempt" | "status" if node.value.is_u64() => node.value.clone(),
-            "attempt" | "status" => return node.fail(format_args!("{} is not a whole number", node.value)),
+            "attempt" | "status" => node.whole()?.into(),
             "requeueAfter" => humantime::format_duration(node.duration()?).to_string().into(),
             "method" => node.text()?.to_uppercase().into(),
             "result" if list == "calls" && node.value == "trap" => {
@@ -121,12 +96,12 @@ fn checked(list: &str, known: &[&str], entry: &Node) -> Read<Value> {
 
 /// A text, of which there may be only some.
 fn choice(list: &str, name: &str, node: &Node) -> Read<()> {
-    let choices: &[&str] = match (list, name) {
-        ("calls", "call") => &CALLS,
-        ("calls", "result") => &["ok", "permanent", "retry", "trap"],
-        ("log", "level") => &["error", "info", "warn"],
-        ("writes", "kind") => &["apply", "json", "merge", "strategic"],
-        ("writes", "verb") => &["create", "delete", "patch", "update"],
+    let choices = match (list, name) {
+        ("calls", "call") => CALLS,
+        ("calls", "result") => "ok permanent retry trap",
+        ("log", "level") => "error info warn",
+        ("writes", "kind") => "apply json merge strategic",
+        ("writes", "verb") => "create delete patch update",
         ("calls", "object") if Reference::parse(node.text()?).is_none() && !node.text()?.contains(' ') => return Ok(()),
         (_, "object") => return reference(node).map(drop),
         _ => return node.text().map(drop),

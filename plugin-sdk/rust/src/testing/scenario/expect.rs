@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::entries::Listed;
+use super::yaml::{Node, member_path};
 
 /// In these members, `*` stands for any text.
 const WILD: [&str; 3] = ["error", "message", "url"];
@@ -53,14 +54,9 @@ fn below(expected: &Value, found: &Value, path: &str, is_pattern: bool) -> Optio
         (_, Value::Null) if expects_nothing(expected) => None,
         (Value::String(expected), Value::String(found)) if is_pattern && fits(expected, found) => None,
         (Value::Object(expected), Value::Object(found)) => expected.iter().find_map(|(name, expected)| {
-            let dot = if path.is_empty() { "" } else { "." };
             let found = found.get(name).unwrap_or(&Value::Null);
-            below(
-                expected,
-                found,
-                &format!("{path}{dot}{name}"),
-                WILD.contains(&name.as_str()),
-            )
+            let is_pattern = WILD.contains(&name.as_str());
+            below(expected, found, &member_path(path, name), is_pattern)
         }),
         (Value::Array(expected), Value::Array(found)) if expected.len() == found.len() => {
             let mut pairs = expected.iter().zip(found).enumerate();
@@ -70,11 +66,8 @@ fn below(expected: &Value, found: &Value, path: &str, is_pattern: bool) -> Optio
         _ if expected == found => None,
         _ => {
             let colon = if path.is_empty() { "" } else { ": " };
-            Some(format!(
-                "{path}{colon}expected {}, found {}",
-                shown(expected),
-                shown(found)
-            ))
+            let (expected, found) = (shown(expected), shown(found));
+            Some(format!("{path}{colon}expected {expected}, found {found}"))
         }
     }
 }
@@ -99,20 +92,18 @@ fn entry_difference(expected: &Map<String, Value>, found: &Value) -> Option<Stri
 }
 
 /// What differs in a list: complete and in order or, with `includes`, with others between.
-pub(super) fn list_differences(listed: &Listed, found: &[Value]) -> Vec<String> {
+pub(super) fn list_differences(node: &Node, listed: &Listed, found: &[Value]) -> Vec<String> {
     let mut differences = Vec::new();
     let mut rest = found;
-    for (node, expected) in &listed.entries {
+    for (entry, expected) in &listed.entries {
         let missing = || Value::Object(expected.clone());
         if listed.includes {
-            match rest
-                .iter()
-                .position(|other| entry_difference(expected, other).is_none())
-            {
+            let is_it = |other| entry_difference(expected, other).is_none();
+            match rest.iter().position(is_it) {
                 Some(at) => rest = &rest[at + 1..],
                 None => {
                     let there: Value = rest.iter().map(brief).collect();
-                    return vec![node.at(format_args!("not found: {}; there are: {there}", missing()))];
+                    return vec![entry.at(format_args!("not found: {}; there are: {there}", missing()))];
                 }
             }
             continue;
@@ -124,14 +115,11 @@ pub(super) fn list_differences(listed: &Listed, found: &[Value]) -> Vec<String> 
             }
             None => Some(format!("missing: {}", missing())),
         };
-        differences.extend(why.map(|why| node.at(why)));
+        differences.extend(why.map(|why| entry.at(why)));
     }
     let extra = if listed.includes { &[] } else { rest };
-    differences.extend(
-        extra
-            .iter()
-            .map(|other| listed.node.at(format_args!("one too many: {}", brief(other)))),
-    );
+    let too_many = |other: &Value| node.at(format_args!("one too many: {}", brief(other)));
+    differences.extend(extra.iter().map(too_many));
     differences
 }
 

@@ -2,48 +2,28 @@
 
 use std::fmt;
 use std::path::Path;
+use std::slice;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::config::{self, Informer, Plugin};
-use super::entries::{Listed, lists};
+use super::entries::{Listed, listed};
 use super::series::Series;
 use super::yaml::{Node, Read};
 use crate::event::fmt_key;
 use crate::testing::cluster::resource_of;
 
-const MEMBERS: [&str; 8] = ["config", "http", "kv", "name", "objects", "path", "plugin", "steps"];
-const ACTIONS: [&str; 8] = ["apply", "delete", "http", "patch", "requeue", "swap", "trigger", "wait"];
-const ANSWER: [&str; 7] = ["body", "error", "headers", "method", "status", "times", "url"];
-const ANSWER_ERRORS: [&str; 3] = ["connect", "dns", "timeout"];
-const EXPECT: [&str; 11] = [
-    "absent",
-    "calls",
-    "deadLetters",
-    "http",
-    "indexes",
-    "kv",
-    "log",
-    "metrics",
-    "objects",
-    "refused",
-    "writes",
-];
+// Names, with spaces between.
+const MEMBERS: &str = "config http kv name objects path plugin steps";
+const ACTIONS: &str = "apply delete http patch requeue swap trigger wait";
+const ANSWER: &str = "body error headers method status times url";
+const ANSWER_ERRORS: &str = "connect dns timeout";
+const EXPECT: &str = "absent calls deadLetters http indexes kv log metrics objects refused writes";
 
 /// Objects of these kinds have no namespace.
-const CLUSTER_SCOPED: [&str; 10] = [
-    "ClusterRole",
-    "ClusterRoleBinding",
-    "CustomResourceDefinition",
-    "IngressClass",
-    "Namespace",
-    "Node",
-    "PersistentVolume",
-    "PriorityClass",
-    "RuntimeClass",
-    "StorageClass",
-];
+const CLUSTER_SCOPED: &str = "ClusterRole ClusterRoleBinding CustomResourceDefinition IngressClass Namespace Node \
+                              PersistentVolume PriorityClass RuntimeClass StorageClass";
 
 #[derive(Debug)]
 pub(super) struct Scenario {
@@ -107,22 +87,41 @@ pub(super) enum Action {
 
 #[derive(Debug)]
 pub(super) struct Expect {
-    pub(super) lists: Vec<Listed>,
-    pub(super) objects: Vec<Object>,
-    pub(super) absent: Vec<(Node, Reference)>,
-    pub(super) kv: Vec<(String, Node)>,
-    pub(super) metrics: Vec<(Series, Node)>,
-    pub(super) indexes: Vec<Indexed>,
+    pub(super) checks: Vec<(Node, Check)>,
     pub(super) refused: Option<Node>,
 }
 
-/// What has a value in an index.
+/// What is compared with a value of the file.
 #[derive(Debug)]
-pub(super) struct Indexed {
-    pub(super) informer: String,
-    pub(super) index: String,
-    pub(super) value: String,
-    pub(super) keys: Node,
+pub(super) enum Check {
+    List(Listed),
+    Object(Object),
+    Absent(Reference),
+    Kv(String),
+    Metric(Series),
+    /// What has a value in an index.
+    Index {
+        informer: String,
+        index: String,
+        value: String,
+    },
+}
+
+impl Scenario {
+    /// All objects that it writes.
+    pub(super) fn written(&self) -> impl Iterator<Item = &Object> {
+        self.objects.iter().chain(self.steps.iter().flat_map(Step::written))
+    }
+}
+
+impl Step {
+    fn written(&self) -> &[Object] {
+        match &self.action {
+            Some((_, Action::Apply(objects))) => objects,
+            Some((_, Action::Patch(object))) => slice::from_ref(object),
+            _ => &[],
+        }
+    }
 }
 
 /// Reads and checks a file.
@@ -131,40 +130,32 @@ pub(super) fn read(file: &Path) -> Read<Scenario> {
     if let Some(time) = root.get("time") {
         return time.needs_informant("another time than 2026-01-01T00:00:00Z");
     }
-    root.check_members(&MEMBERS)?;
+    root.check_members(MEMBERS)?;
     let folder = file.parent().unwrap_or(Path::new("."));
     let (mut plugin, informers) = config::read(&root, folder)?;
-    for name in ["name", "path"] {
-        root.get(name).map_or(Ok(""), Node::text)?;
-    }
+    root.maybe("name", Node::text)?;
+    root.maybe("path", Node::text)?;
     plugin.path = root.get("path").map(|path| path.value.clone()).or(plugin.path);
-    let Some(steps) = root.get("steps") else {
+    if root.get("steps").is_none() {
         return root.fail("the scenario has no `steps`: write what happens");
-    };
-    let steps = steps.list()?.map(|node| step(node, &plugin)).collect::<Read<_>>()?;
-    let kv = root.get("kv").map(members).transpose()?.unwrap_or_default();
+    }
     Ok(Scenario {
+        objects: root.maybe("objects", objects)?.unwrap_or_default(),
+        kv: root.named("kv", |key, node| Ok((key.to_owned(), node.value.clone())))?,
+        answers: root.each("http", answer)?,
+        steps: root.each("steps", |node| step(node, &plugin))?,
         plugin,
         informers,
-        objects: root.get("objects").map_or(Ok(Vec::new()), objects)?,
-        kv: kv.into_iter().map(|(key, node)| (key, node.value)).collect(),
-        answers: root.get("http").map_or(Ok(Vec::new()), answers)?,
-        steps,
         root,
     })
-}
-
-fn members(node: &Node) -> Read<Vec<(String, Node)>> {
-    let owned = |(name, value): (&str, &Node)| (name.to_owned(), value.clone());
-    Ok(node.members()?.map(owned).collect())
 }
 
 fn step(node: &Node, plugin: &Plugin) -> Read<Step> {
     if let Some(replay) = node.get("replay") {
         return replay.needs_informant("replays");
     }
-    node.check_members(&[&ACTIONS[..], &["expect"]].concat())?;
-    let mut there = ACTIONS.iter().filter_map(|name| Some((*name, node.get(name)?)));
+    node.check_members(&format!("{ACTIONS} expect"))?;
+    let mut there = ACTIONS.split(' ').filter_map(|name| Some((name, node.get(name)?)));
     let action = match (there.next(), there.next()) {
         (Some((first, _)), Some((second, _))) => {
             return node.fail(format_args!(
@@ -174,8 +165,7 @@ fn step(node: &Node, plugin: &Plugin) -> Read<Step> {
         (Some((name, value)), None) => Some((value.clone(), action(name, value, plugin)?)),
         (None, _) => None,
     };
-    let expect = node.get("expect").map(expect).transpose()?;
-    let node = node.clone();
+    let (node, expect) = (node.clone(), node.maybe("expect", expect)?);
     Ok(Step { node, action, expect })
 }
 
@@ -185,12 +175,10 @@ fn action(name: &str, node: &Node, plugin: &Plugin) -> Read<Action> {
         "patch" => Action::Patch(object(node, &node.value)?),
         "delete" => Action::Delete(reference(node)?),
         "wait" => Action::Wait(node.duration()?),
-        "http" => Action::Http(answers(node)?),
+        "http" => Action::Http(node.list()?.map(answer).collect::<Read<_>>()?),
         // The plugin of this test is the only one that there is.
         "swap" if Some(node.text()?) == plugin.path.as_ref().and_then(Value::as_str) => Action::Swap,
-        "swap" => {
-            return node.needs_informant("a swap by another version than the one in `path`");
-        }
+        "swap" => node.needs_informant("a swap by another version than the one in `path`")?,
         "requeue" if node.value == "all" => Action::Requeue(None),
         "requeue" => Action::Requeue(Some(reference(node)?)),
         _ => Action::Trigger(reference(node)?),
@@ -208,18 +196,18 @@ fn objects(node: &Node) -> Read<Vec<Object>> {
 
 /// A namespace that an object leaves out is `default`, unless the kind has none.
 fn object(node: &Node, value: &Value) -> Read<Object> {
-    let text = |pointer: &str| {
-        value
-            .pointer(pointer)
-            .and_then(Value::as_str)
-            .filter(|text| !text.is_empty())
-    };
+    let any_text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str);
+    let text = |pointer: &str| any_text(pointer).filter(|text| !text.is_empty());
     let need = |pointer: &str| {
         let lacks = || node.at(format_args!("an object lacks {}", pointer[1..].replace('/', ".")));
         text(pointer).ok_or_else(lacks)
     };
     let (api_version, kind, name) = (need("/apiVersion")?, need("/kind")?, need("/metadata/name")?);
-    let default = if CLUSTER_SCOPED.contains(&kind) { "" } else { "default" };
+    let default = if CLUSTER_SCOPED.split(' ').any(|scoped| scoped == kind) {
+        ""
+    } else {
+        "default"
+    };
     let at = Reference {
         resource: resource_of(api_version, kind),
         namespace: text("/metadata/namespace").unwrap_or(default).to_owned(),
@@ -257,49 +245,28 @@ impl Reference {
 }
 
 pub(super) fn reference(node: &Node) -> Read<Reference> {
-    let wrong = || {
-        node.at(format_args!(
-            "{} is not a reference: write RESOURCE NAMESPACE/NAME, as in v1/pods shop/web-0",
-            node.value
-        ))
-    };
+    let remedy = "write RESOURCE NAMESPACE/NAME, as in v1/pods shop/web-0";
+    let wrong = || node.at(format_args!("{} is not a reference: {remedy}", node.value));
     Reference::parse(node.text()?).ok_or_else(wrong)
-}
-
-fn answers(node: &Node) -> Read<Vec<Answer>> {
-    node.list()?.map(answer).collect()
 }
 
 fn answer(node: &Node) -> Read<Answer> {
     if let Some(after) = node.get("after") {
         return after.needs_informant("answers that take time");
     }
-    node.check_members(&ANSWER)?;
-    let text = |name: &str| node.get(name).map(Node::text).transpose();
-    let number = |name: &str| {
-        let whole = |node: &Node| {
-            let wrong = || node.at(format_args!("{} is not a whole number", node.value));
-            node.value.as_u64().ok_or_else(wrong)
-        };
-        node.get(name).map(whole).transpose()
-    };
-    let Some(url) = text("url")? else {
+    node.check_members(ANSWER)?;
+    let Some(url) = node.maybe("url", Node::text)? else {
         return node.fail("an answer has no `url`; `*` stands for any text");
     };
-    let error = node.get("error").map(|node| one_of(node, &ANSWER_ERRORS)).transpose()?;
-    let status = number("status")?.unwrap_or(200);
-    let mut headers = Vec::new();
-    for (name, value) in node.get("headers").map(members).transpose()?.unwrap_or_default() {
-        headers.push((name, value.text()?.to_owned()));
-    }
+    let status = node.maybe("status", Node::whole)?.unwrap_or(200);
     Ok(Answer {
-        method: text("method")?.map(str::to_uppercase),
+        method: node.maybe("method", Node::text)?.map(str::to_uppercase),
         url: url.to_owned(),
         status: u16::try_from(status).or_else(|_| node.fail(format_args!("{status} is not a status")))?,
-        headers,
+        headers: node.named("headers", |name, value| Ok((name.to_owned(), value.text()?.to_owned())))?,
         body: node.get("body").map(|body| bytes_of(&body.value)).unwrap_or_default(),
-        error: error.map(str::to_owned),
-        times: number("times")?,
+        error: node.maybe("error", |node| Ok(one_of(node, ANSWER_ERRORS)?.to_owned()))?,
+        times: node.maybe("times", Node::whole)?,
     })
 }
 
@@ -311,59 +278,53 @@ pub(super) fn bytes_of(value: &Value) -> Vec<u8> {
     }
 }
 
-/// A text that is among `choices`.
-pub(super) fn one_of<'n>(node: &'n Node, choices: &[&str]) -> Read<&'n str> {
+/// A text that is among `choices`, which have spaces between.
+pub(super) fn one_of<'n>(node: &'n Node, choices: &str) -> Read<&'n str> {
     match node.text()? {
-        text if choices.contains(&text) => Ok(text),
-        _ => node.fail(format_args!("{} is none of {}", node.value, choices.join(", "))),
+        text if choices.split(' ').any(|choice| choice == text) => Ok(text),
+        _ => node.fail(format_args!("{} is none of {}", node.value, choices.replace(' ', ", "))),
     }
 }
 
 fn expect(node: &Node) -> Read<Expect> {
-    node.check_members(&EXPECT)?;
-    let listed = |name: &str| -> Read<Vec<&Node>> {
-        Ok(node
-            .get(name)
-            .map(Node::list)
-            .transpose()?
-            .into_iter()
-            .flatten()
-            .collect())
-    };
-    let named = |name: &str| node.get(name).map_or(Ok(Vec::new()), members);
-    let absent = listed("absent")?
-        .into_iter()
-        .map(|node| Ok((node.clone(), reference(node)?)));
-    let metrics = named("metrics")?
-        .into_iter()
-        .map(|(name, node)| Ok((Series::parse(&name, &node)?, node)));
-    let mut indexes = Vec::new();
-    for (informer, below) in named("indexes")? {
-        for (index, below) in below.members()? {
-            for (value, keys) in members(below)? {
-                keys.list()?.try_for_each(|key| key.text().map(drop))?;
-                let (informer, index) = (informer.clone(), index.to_owned());
-                indexes.push(Indexed {
-                    informer,
-                    index,
-                    value,
-                    keys,
-                });
+    node.check_members(EXPECT)?;
+    let mut checks = Vec::new();
+    let mut add = |node: &Node, check| checks.push((node.clone(), check));
+    for (name, below) in node.members()? {
+        match name {
+            "absent" => {
+                for node in below.list()? {
+                    add(node, Check::Absent(reference(node)?));
+                }
             }
+            "indexes" => {
+                for (informer, below) in below.members()? {
+                    for (index, below) in below.members()? {
+                        for (value, keys) in below.members()? {
+                            keys.list()?.try_for_each(|key| key.text().map(drop))?;
+                            let (informer, index, value) = (informer.to_owned(), index.to_owned(), value.to_owned());
+                            add(keys, Check::Index { informer, index, value });
+                        }
+                    }
+                }
+            }
+            "kv" => below
+                .members()?
+                .for_each(|(key, node)| add(node, Check::Kv(key.to_owned()))),
+            "metrics" => {
+                for (series, node) in below.members()? {
+                    add(node, Check::Metric(Series::parse(series, node)?));
+                }
+            }
+            "objects" => {
+                for node in below.list()? {
+                    add(node, Check::Object(object(node, &node.value)?));
+                }
+            }
+            "refused" => drop(below.text()?),
+            name => add(below, Check::List(listed(name, below)?)),
         }
     }
-    let refused = node.get("refused");
-    refused.map(Node::text).transpose()?;
-    Ok(Expect {
-        lists: lists(node)?,
-        objects: listed("objects")?
-            .into_iter()
-            .map(|node| object(node, &node.value))
-            .collect::<Read<_>>()?,
-        absent: absent.collect::<Read<_>>()?,
-        kv: named("kv")?,
-        metrics: metrics.collect::<Read<_>>()?,
-        indexes,
-        refused: refused.cloned(),
-    })
+    let refused = node.get("refused").cloned();
+    Ok(Expect { checks, refused })
 }

@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
-use std::mem;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -36,19 +35,22 @@ const EVENTS_MAX: usize = 1_000;
 /// A call of the plugin.
 #[derive(Debug, Clone)]
 pub(super) enum Call {
-    /// Delivers what the object is now.
-    Event {
-        reason: Reason,
-        /// What the plugin knows of it.
-        known: Option<Value>,
-        /// What it was before.
-        last: Option<Value>,
-    },
-    /// For an object that has not changed.
-    Again(Reason),
-    /// For a deleted object, which the plugin asked for. With whether its final state is unknown.
-    Deleted(Value, bool),
+    /// Delivers what an object is when the call is made.
+    Object(Reason, Known),
+    /// Delivers the end of an object, whose last state this is, and whether the final state is unknown.
+    Deleted(Reason, Value, bool),
     Synced,
+}
+
+/// What the plugin knows of an object before a call.
+#[derive(Debug, Clone)]
+pub(super) enum Known {
+    /// It has accepted this state, or received none.
+    Exactly(Option<Value>),
+    /// As before, but a call has failed since. So it is called even if nothing that it receives has changed.
+    Maybe(Option<Value>),
+    /// Somebody asked for the call: an update without an old state.
+    Asked,
 }
 
 /// A call that is due later: a retry, or one that the plugin asked for.
@@ -57,9 +59,8 @@ pub(super) struct Timer {
     due: Duration,
     call: Call,
     attempt: u32,
-    is_retry: bool,
-    /// Those that lengthen the back-off: not the waits that the plugin asked for.
-    failures: u32,
+    /// Of a retry, those that lengthen the back-off: not the waits that the plugin asked for.
+    failures: Option<u32>,
 }
 
 #[derive(Debug)]
@@ -116,9 +117,11 @@ impl<P: Exported> Run<'_, P> {
     /// Returns why a new version was refused.
     fn act(&mut self, node: &Node, action: &Action) -> Read<Option<Failure>> {
         match action {
-            Action::Apply(objects) => objects
-                .iter()
-                .try_for_each(|object| self.apply(object, Reason::Watch))?,
+            Action::Apply(objects) => {
+                for object in objects {
+                    self.apply(object, Reason::Watch)?;
+                }
+            }
             Action::Patch(patch) => {
                 let key = self.existing(node, &patch.at)?;
                 let mut after = self.driver.cache.get(&key).unwrap_or_default();
@@ -132,8 +135,7 @@ impl<P: Exported> Run<'_, P> {
             Action::Requeue(reference) => self.redeliver(node, reference.as_ref())?,
             Action::Trigger(reference) => {
                 let key = self.existing(node, reference)?;
-                self.make(&key, Call::Again(Reason::Trigger), 0, 0);
-                self.settle()?;
+                self.ask(&key, Call::Object(Reason::Trigger, Known::Asked))?;
             }
         }
         Ok(None)
@@ -148,10 +150,8 @@ impl<P: Exported> Run<'_, P> {
         // Namespaces that do not exist are created first.
         if !["", "default"].contains(&namespace.name.as_str()) && self.find(&namespace).is_none() {
             let metadata = json!({ "name": namespace.name });
-            self.change(
-                json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": metadata }),
-                reason,
-            )?;
+            let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": metadata });
+            self.change(namespace, reason)?;
         }
         self.change(object.value.clone(), reason)
     }
@@ -190,13 +190,9 @@ impl<P: Exported> Run<'_, P> {
     }
 
     pub(super) fn find(&self, reference: &Reference) -> Option<Key> {
-        let Reference {
-            resource,
-            namespace,
-            name,
-        } = reference;
-        let is_it = |key: &Key| (&key.1, &key.2) == (namespace, name) && self.resource_of(key.0) == *resource;
-        self.driver.cache.objects().into_iter().map(|(key, _)| key).find(is_it)
+        let shown = reference.to_string();
+        let mut keys = self.driver.cache.objects().into_iter().map(|(key, _)| key);
+        keys.find(|key| self.driver.cache.shown(key) == shown)
     }
 
     fn existing(&self, node: &Node, reference: &Reference) -> Read<Key> {
@@ -206,18 +202,35 @@ impl<P: Exported> Run<'_, P> {
 
     /// Delivers what an object is now. While a retry is due, that delivers it.
     fn event(&mut self, key: &Key, before: Option<Value>, reason: Reason) {
-        let Some(timer) = self.timers.get_mut(key).filter(|timer| timer.is_retry) else {
-            let known = before.clone();
-            let last = before;
-            return self.make(key, Call::Event { reason, known, last }, 0, 0);
+        let before = before.filter(|before| self.driver.receives(before));
+        let now = self.received(key);
+        let is_dead = self.dead_letters.iter().any(|letter| letter.key == *key);
+        let retry = self.timers.get_mut(key).filter(|timer| timer.failures.is_some());
+        let call = match (before, now, retry.as_ref().map(|timer| &timer.call)) {
+            // What follows is delivered after the end of the object before.
+            (_, _, Some(Call::Deleted(..))) | (None, None, _) => return,
+            (_, Some(_), Some(Call::Object(_, known))) => Call::Object(reason, known.clone()),
+            (before, Some(_), _) if is_dead => Call::Object(reason, Known::Maybe(before)),
+            (before, Some(_), _) => Call::Object(reason, Known::Exactly(before)),
+            (Some(last), None, _) => Call::Deleted(reason, last, false),
         };
-        let known = match &mut timer.call {
-            Call::Event { known, .. } => known.take(),
-            Call::Again(_) => before.clone(),
-            Call::Deleted(..) | Call::Synced => None,
-        };
-        let last = before;
-        (timer.attempt, timer.call) = (0, Call::Event { reason, known, last });
+        match retry {
+            Some(timer) => (timer.attempt, timer.call) = (0, call),
+            None => self.make(key, call, 0, 0),
+        }
+    }
+
+    /// The object of a key, if the plugin receives it.
+    fn received(&self, key: &Key) -> Option<Value> {
+        self.driver.cache.get(key).filter(|now| self.driver.receives(now))
+    }
+
+    /// Makes a call that somebody asks for, unless a retry is due.
+    fn ask(&mut self, key: &Key, call: Call) -> Read<()> {
+        if self.timers.get(key).is_none_or(|timer| timer.failures.is_none()) {
+            self.make(key, call, 0, 0);
+        }
+        self.settle()
     }
 
     /// Delivers the events of the plugin's own writes.
@@ -241,71 +254,75 @@ impl<P: Exported> Run<'_, P> {
         self.index();
         let calls = self.driver.calls.len();
         self.driver.attempt = attempt;
-        let Err(failure) = self.call(key, &call) else {
-            // An event that the plugin is not called for cancels nothing.
-            if self.driver.calls.len() > calls {
-                self.forget(key);
-                self.keep_requeue(key);
-            }
+        let result = self.call(key, &call);
+        // An event that the plugin is not called for cancels nothing.
+        if self.driver.calls.len() == calls {
             return;
-        };
-        self.forget(key);
-        let (due, failures) = match failure {
-            Failure::Permanent(message) => {
-                let key = key.clone();
-                return self.dead_letters.push(DeadLetter { key, message, call });
-            }
-            Failure::RetryAfter(_, after) => (after, failures),
-            Failure::Retryable(_) => {
+        }
+        self.timers.remove(key);
+        let (after, failures) = match result {
+            Err(Failure::RetryAfter(_, after)) => (after, failures),
+            Err(Failure::Retryable(_)) => {
                 let factor = 2_u32.saturating_pow(failures);
                 (BACK_OFF_FIRST.saturating_mul(factor).min(BACK_OFF_MAX), failures + 1)
             }
+            ended => return self.end(key, call, ended.err()),
         };
-        let (due, attempt, is_retry) = (self.now + due, attempt + 1, true);
-        self.timers.insert(
-            key.clone(),
-            Timer {
-                due,
+        let call = match call {
+            Call::Object(reason, Known::Exactly(known)) => Call::Object(reason, Known::Maybe(known)),
+            call => call,
+        };
+        self.later(key, after, call, attempt + 1, Some(failures));
+    }
+
+    fn later(&mut self, key: &Key, after: Duration, call: Call, attempt: u32, failures: Option<u32>) {
+        let due = self.now + after;
+        let timer = Timer {
+            due,
+            call,
+            attempt,
+            failures,
+        };
+        self.timers.insert(key.clone(), timer);
+    }
+
+    /// A call has succeeded, or is not retried.
+    fn end(&mut self, key: &Key, call: Call, failure: Option<Failure>) {
+        self.dead_letters.retain(|letter| letter.key != *key);
+        let is_delete = matches!(call, Call::Deleted(..));
+        match failure {
+            None => self.keep_requeue(key),
+            // A dead letter is about an object.
+            Some(_) if matches!(call, Call::Synced) => {}
+            Some(failure) => self.dead_letters.push(DeadLetter {
+                key: key.clone(),
+                message: failure.message().to_owned(),
                 call,
-                attempt,
-                is_retry,
-                failures,
-            },
-        );
+            }),
+        }
+        // It was created again while the delete was retried.
+        if is_delete && self.received(key).is_some() {
+            self.event(key, None, Reason::Watch);
+        }
     }
 
     fn call(&mut self, key: &Key, call: &Call) -> Result {
+        let now = self.received(key);
         let driver = &mut self.driver;
-        let action = match (call, driver.cache.get(key)) {
+        let action = match (call, now) {
             (Call::Synced, _) => driver.synced(SourceId(key.0)).map(Done::from),
-            (Call::Event { reason, known, .. }, Some(now)) => {
+            (Call::Deleted(reason, last, is_unknown), _) => driver.call_delete(*reason, key, last, *is_unknown),
+            (Call::Object(reason, Known::Exactly(before)), Some(now)) => {
                 driver.reason = *reason;
-                driver.deliver(key, known.as_ref(), &now)
+                driver.deliver(key, before.as_ref(), &now)
             }
-            (
-                Call::Event {
-                    reason,
-                    last: Some(last),
-                    ..
-                },
-                None,
-            ) => {
-                driver.reason = *reason;
-                driver.deliver_delete(key, last, false)
+            (Call::Object(reason, Known::Maybe(before)), Some(now)) => {
+                driver.call_upsert(*reason, key, before.is_none(), before.as_ref(), &now)
             }
-            (Call::Again(reason), Some(now)) if driver.receives(&now) => {
-                driver.call_upsert(*reason, key, false, None, &now)
-            }
-            (Call::Deleted(last, is_unknown), _) => driver.call_delete(Reason::RequeueAfter, key, last, *is_unknown),
-            (Call::Event { .. } | Call::Again(_), _) => Ok(Done::done()),
+            (Call::Object(reason, Known::Asked), Some(now)) => driver.call_upsert(*reason, key, false, None, &now),
+            (Call::Object(..), None) => Ok(Done::done()),
         };
         action.map(drop)
-    }
-
-    /// A call of a key ends what is due for it.
-    fn forget(&mut self, key: &Key) {
-        self.timers.remove(key);
-        self.dead_letters.retain(|letter| letter.key != *key);
     }
 
     /// Keeps the call that the plugin has asked for.
@@ -314,18 +331,10 @@ impl<P: Exported> Run<'_, P> {
             return;
         };
         let call = match requeue.deleted {
-            Some((last, is_unknown)) => Call::Deleted(last, is_unknown),
-            None => Call::Again(Reason::RequeueAfter),
+            Some((last, is_unknown)) => Call::Deleted(Reason::RequeueAfter, last, is_unknown),
+            None => Call::Object(Reason::RequeueAfter, Known::Asked),
         };
-        let due = self.now + requeue.after.max(REQUEUE_MIN);
-        let timer = Timer {
-            due,
-            call,
-            attempt: 0,
-            is_retry: false,
-            failures: 0,
-        };
-        self.timers.insert(key.clone(), timer);
+        self.later(key, requeue.after.max(REQUEUE_MIN), call, 0, None);
     }
 
     fn wait(&mut self, time: Duration) -> Read<()> {
@@ -338,38 +347,38 @@ impl<P: Exported> Run<'_, P> {
             };
             if let Some(timer) = self.timers.remove(&key) {
                 self.now = self.now.max(timer.due);
-                self.make(&key, timer.call, timer.attempt, timer.failures);
+                self.make(&key, timer.call, timer.attempt, timer.failures.unwrap_or(0));
                 self.settle()?;
             }
         }
     }
 
-    /// Redelivers dead letters.
+    /// Redelivers dead letters, or the object of a key.
     fn redeliver(&mut self, node: &Node, reference: Option<&Reference>) -> Read<()> {
-        let is_due = |letter: &DeadLetter| {
-            let shown = self.driver.cache.shown(&letter.key);
-            reference.is_none_or(|reference| reference.to_string() == shown)
+        let letters = self.dead_letters.iter().map(|letter| letter.key.clone());
+        let keys: Vec<Key> = match reference {
+            None => letters.collect(),
+            Some(reference) => {
+                let is_its = |key: &Key| self.driver.cache.shown(key) == reference.to_string();
+                letters.filter(is_its).chain(self.find(reference)).take(1).collect()
+            }
         };
-        let (due, others) = mem::take(&mut self.dead_letters)
-            .into_iter()
-            .partition::<Vec<_>, _>(is_due);
-        if let Some(reference) = reference.filter(|_| due.is_empty()) {
-            return node.fail(format_args!("{reference} is not a dead letter"));
+        if keys.is_empty() {
+            let of = reference.map_or(String::new(), |reference| format!(" of {reference}"));
+            return node.fail(format_args!("the plugin has no dead letter{of}"));
         }
-        self.dead_letters = others;
-        for DeadLetter { key, call, .. } in due {
-            let call = match (call, self.driver.cache.get(&key)) {
-                (Call::Event { .. } | Call::Again(_), Some(_)) => Call::Again(Reason::Requeue),
-                (Call::Event { known, last, .. }, None) => Call::Event {
-                    reason: Reason::Requeue,
-                    known,
-                    last,
-                },
-                (call, _) => call,
+        for key in keys {
+            let letter = self.dead_letters.iter().find(|letter| letter.key == key);
+            let call = match (self.received(&key), letter.map(|letter| &letter.call)) {
+                (None, Some(Call::Deleted(_, last, is_unknown))) => {
+                    Call::Deleted(Reason::Requeue, last.clone(), *is_unknown)
+                }
+                // As if for the first time.
+                _ => Call::Object(Reason::Requeue, Known::Maybe(None)),
             };
-            self.make(&key, call, 0, 0);
+            self.ask(&key, call)?;
         }
-        self.settle()
+        Ok(())
     }
 
     /// Replaces the plugin by itself.
@@ -387,10 +396,6 @@ impl<P: Exported> Run<'_, P> {
         }
         (self.driver.manifest, self.driver.plugin) = (manifest, plugin);
         start_indexer(self.scenario, &self.roles, &mut self.driver)
-    }
-
-    fn resource_of(&self, source: u32) -> String {
-        self.driver.cache.shown(&(source, String::new(), String::new()))
     }
 }
 

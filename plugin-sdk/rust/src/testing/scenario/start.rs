@@ -3,13 +3,12 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::slice;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::config::Informer;
-use super::format::{Action, Object, Scenario, Step, bytes_of};
+use super::format::{Scenario, bytes_of};
 use super::requests::{self, Requests};
 use super::run::{Call, Run, state_of};
 use super::yaml::Read;
@@ -17,7 +16,7 @@ use crate::event::{Reason, SourceId};
 use crate::failure::Result;
 use crate::testing::cache::Cache;
 use crate::testing::cluster::resource_of;
-use crate::testing::driver::Driver;
+use crate::testing::driver::{Driver, type_of};
 use crate::testing::exported::{AnyRole, Exported, Roles};
 use crate::testing::instance::instance;
 use crate::testing::projection::values_at;
@@ -83,27 +82,18 @@ impl<'s, P: Exported> Run<'s, P> {
     fn watch(&mut self) -> Read<Vec<SourceId>> {
         let owned = |(version, kind): (&str, &str)| (version.to_owned(), kind.to_owned());
         let rules: Vec<(String, String)> = self.driver.manifest.event_types().map(owned).collect();
-        let written = self
-            .scenario
-            .objects
-            .iter()
-            .chain(self.scenario.steps.iter().flat_map(written));
-        let types = written.map(|object| {
-            let text = |member: &str| object.value[member].as_str().unwrap_or_default().to_owned();
-            (text("apiVersion"), text("kind"))
-        });
+        let scenario = self.scenario;
+        let types = scenario.written().map(|object| owned(type_of(&object.value)));
         let types: Vec<(String, String)> = rules.iter().cloned().chain(types).collect();
+        let wanted = scenario.plugin.informers.as_ref().and_then(Value::as_array);
         let mut sources = Vec::new();
-        for informer in &self.scenario.informers {
-            let wanted = self.scenario.plugin.informers.as_ref().and_then(Value::as_array);
+        for informer in &scenario.informers {
             if wanted.is_some_and(|wanted| !wanted.iter().any(|name| *name == informer.name)) {
                 continue;
             }
             let resource = informer.resource.text()?;
-            let Some(found) = types
-                .iter()
-                .find(|(version, kind)| resource_of(version, kind) == resource)
-            else {
+            let is_its = |(version, kind): &&(String, String)| resource_of(version, kind) == resource;
+            let Some(found) = types.iter().find(is_its) else {
                 let what = format!("a resource that no object of the scenario has ({resource})");
                 return informer.resource.needs_informant(what);
             };
@@ -111,8 +101,7 @@ impl<'s, P: Exported> Run<'s, P> {
             self.watched.push(found.clone());
             self.add_indexes(informer);
         }
-        for (version, kind) in rules {
-            let found = (version, kind);
+        for found in rules {
             if found.0 != "*" && found.1 != "*" && !self.watched.contains(&found) {
                 let name = resource_of("", &found.1).trim_start_matches('/').to_owned();
                 sources.push(self.driver.cache.source(&name, &found.0, &found.1));
@@ -139,10 +128,9 @@ impl<'s, P: Exported> Run<'s, P> {
         for index in self.driver.manifest.index_names() {
             let (indexed, name) = (self.indexed.clone(), index.clone());
             let values = move |object: &Value| {
-                let indexed = indexed.borrow();
-                indexed
-                    .get(&state_of(object))
-                    .map_or(Vec::new(), |values| values.values(&name).to_vec())
+                let all = indexed.borrow();
+                let values = all.get(&state_of(object)).map(|values| values.values(&name));
+                values.unwrap_or_default().to_vec()
             };
             self.driver.cache.index(informer, index, values);
         }
@@ -169,13 +157,4 @@ pub(super) fn context(scenario: &Scenario, role: &str, because: &str) -> Value {
         "plugin": name, "config": config.unwrap_or_else(|| json!({})), "logLevel": "info",
         "role": role, "because": because,
     })
-}
-
-/// The objects that a step writes.
-pub(super) fn written(step: &Step) -> &[Object] {
-    match &step.action {
-        Some((_, Action::Apply(objects))) => objects,
-        Some((_, Action::Patch(object))) => slice::from_ref(object),
-        _ => &[],
-    }
 }

@@ -3,9 +3,8 @@
 use serde_json::{Map, Value};
 
 use super::entries::Listed;
-use super::format::{Expect, Indexed, Object};
+use super::format::{Check, Object};
 use super::run::Run;
-use super::start::written;
 use super::yaml::{Node, Read};
 use crate::testing::cluster::resource_of;
 use crate::testing::exported::Exported;
@@ -15,19 +14,11 @@ const DEFINITIONS: [&str; 2] = ["apiextensions.k8s.io/v1/customresourcedefinitio
 
 impl<P: Exported> Run<'_, P> {
     pub(super) fn validate(&self) -> Read<()> {
-        self.scenario
-            .objects
-            .iter()
-            .try_for_each(|object| self.validate_object(object))?;
-        for step in &self.scenario.steps {
-            written(step)
-                .iter()
-                .try_for_each(|object| self.validate_object(object))?;
-            if let Some(expect) = &step.expect {
-                self.validate_expect(expect)?;
-            }
-        }
-        Ok(())
+        let mut written = self.scenario.written();
+        written.try_for_each(|object| self.validate_object(object))?;
+        let expects = self.scenario.steps.iter().filter_map(|step| step.expect.as_ref());
+        let mut checks = expects.flat_map(|expect| &expect.checks);
+        checks.try_for_each(|(node, check)| self.validate_check(node, check))
     }
 
     fn is_watched(&self, resource: &str) -> bool {
@@ -47,42 +38,41 @@ impl<P: Exported> Run<'_, P> {
         }
     }
 
-    fn validate_expect(&self, expect: &Expect) -> Read<()> {
-        expect.lists.iter().try_for_each(|listed| self.validate_list(listed))?;
-        expect
-            .indexes
-            .iter()
-            .try_for_each(|indexed| self.validate_index(indexed))?;
-        for (series, node) in &expect.metrics {
-            let metrics = self.driver.manifest.metrics();
-            if !metrics
-                .iter()
-                .any(|metric| series.suffix_of(&metric.name, metric.kind).is_some())
-            {
-                return node.fail(format_args!(
-                    "the manifest declares no metric {}; a counter ends in _total, and a histogram has _count, _sum and \
-                     _bucket",
-                    series.name()
-                ));
+    fn validate_check(&self, node: &Node, check: &Check) -> Read<()> {
+        match check {
+            Check::List(listed) => self.validate_list(listed),
+            Check::Metric(series) => {
+                let mut metrics = self.driver.manifest.metrics().iter();
+                match metrics.any(|metric| series.suffix_of(&metric.name, metric.kind).is_some()) {
+                    true => Ok(()),
+                    false => node.fail(format_args!(
+                        "the manifest declares no metric {}; a counter ends in _total, and a histogram has _count, \
+                         _sum and _bucket",
+                        series.name()
+                    )),
+                }
             }
+            Check::Index { informer, index, .. } => match self.driver.cache.indexed(informer, index) {
+                None => node.fail(format_args!("the plugin has no informer {informer}")),
+                Some(None) => node.fail(format_args!(
+                    "neither the manifest nor informer.{informer}.index in `config` declares the index {index}"
+                )),
+                Some(Some(_)) => Ok(()),
+            },
+            Check::Object(_) | Check::Absent(_) | Check::Kv(_) => Ok(()),
         }
-        Ok(())
     }
 
     fn validate_list(&self, listed: &Listed) -> Read<()> {
         let plugin = &self.scenario.plugin;
-        let needs = match listed.name {
-            "calls" => {
-                return listed
-                    .entries
-                    .iter()
-                    .try_for_each(|(node, call)| self.validate_call(node, call));
-            }
+        let mut entries = listed.entries.iter();
+        let needs = match listed.name.as_str() {
+            "calls" => return entries.try_for_each(|(node, call)| self.validate_call(node, call)),
             "http" if !plugin.allows_http => "allow.http",
             "writes" if !plugin.allows_kube => "allow.kube",
             _ => return Ok(()),
         };
-        match listed.entries.first() {
+        match entries.next() {
             None => Ok(()),
             Some((node, _)) => node.fail(format_args!(
                 "nothing grants this: add {needs} to `config` of the scenario"
@@ -111,19 +101,6 @@ impl<P: Exported> Run<'_, P> {
             "on-synced" => self.roles.sync.is_some(),
             "save" | "restore" => self.roles.save.is_some(),
             _ => self.roles.events.is_some(),
-        }
-    }
-
-    fn validate_index(&self, indexed: &Indexed) -> Read<()> {
-        let Indexed {
-            informer, index, keys, ..
-        } = indexed;
-        match self.driver.cache.indexed(informer, index) {
-            None => keys.fail(format_args!("the plugin has no informer {informer}")),
-            Some(None) => keys.fail(format_args!(
-                "neither the manifest nor informer.{informer}.index in `config` declares the index {index}"
-            )),
-            Some(Some(_)) => Ok(()),
         }
     }
 }

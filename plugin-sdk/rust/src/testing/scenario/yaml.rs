@@ -10,12 +10,6 @@ use std::time::Duration;
 use granit_parser::{Event, Parser, ScalarStyle, ScanError, Span};
 use serde_json::{Number, Value};
 
-/// Values in one file, those of aliases included, as in Informant.
-const NODES_MAX: usize = 100_000;
-
-/// How deep values may be nested, as in Informant.
-const DEPTH_MAX: usize = 100;
-
 /// With the place in the file.
 pub(super) type Read<T> = Result<T, String>;
 
@@ -40,7 +34,7 @@ impl Node {
     pub(super) fn read(file: &Path) -> Read<Self> {
         let name = file.display().to_string();
         let text = fs::read_to_string(file).map_err(|error| format!("{name}: cannot be read: {error}"))?;
-        let mut found = documents(&name, &text).map_err(|(line, why)| format!("{name}:{line}: {why}"))?;
+        let mut found = documents(&name, &text, true).map_err(|(line, why)| format!("{name}:{line}: {why}"))?;
         match (found.pop(), found.is_empty()) {
             (Some(root), true) => Ok(root),
             _ => Err(format!("{name}:1: a file has one scenario, in one YAML document")),
@@ -52,32 +46,10 @@ impl Node {
         let name = file.display();
         let text =
             fs::read_to_string(file).or_else(|error| self.fail(format_args!("{name} cannot be read: {error}")))?;
-        let value = toml::from_str(&text).or_else(|error| self.fail(format_args!("{name}: {error}")))?;
-        Ok(Self::of_json(&name.to_string().into(), String::new(), value))
-    }
-
-    fn of_json(file: &Rc<str>, path: String, value: Value) -> Self {
-        let below = match &value {
-            Value::Object(members) => {
-                let member = |(name, value): (&String, &Value)| {
-                    (
-                        name.clone(),
-                        Self::of_json(file, member_path(&path, name), value.clone()),
-                    )
-                };
-                members.iter().map(member).collect()
-            }
-            // Elements are not looked at one by one.
-            _ => Vec::new(),
-        };
-        let (file, line) = (file.clone(), None);
-        Self {
-            file,
-            line,
-            path,
-            value,
-            below,
-        }
+        let value: Value = toml::from_str(&text).or_else(|error| self.fail(format_args!("{name}: {error}")))?;
+        // JSON is YAML, but has other lines.
+        let found = documents(&name.to_string(), &value.to_string(), false).map_err(|(_, why)| self.at(why))?;
+        found.into_iter().next().map_or_else(|| self.fail("it is empty"), Ok)
     }
 
     /// A difference or an error at this value.
@@ -111,10 +83,37 @@ impl Node {
         Ok(self.below.iter().map(|(name, value)| (name.as_str(), value)))
     }
 
-    /// Refuses members other than `known`, which is sorted.
-    pub(super) fn check_members(&self, known: &[&str]) -> Read<()> {
-        match self.members()?.find(|(name, _)| !known.contains(name)) {
-            Some((_, value)) => value.fail(format_args!("there is no such member; there are {}", known.join(", "))),
+    /// What `read` makes of a member, if it is there.
+    pub(super) fn maybe<'n, T>(&'n self, member: &str, read: impl Fn(&'n Self) -> Read<T>) -> Read<Option<T>> {
+        self.get(member).map(read).transpose()
+    }
+
+    /// What `read` makes of each element of a list, which may be absent.
+    pub(super) fn each<'n, T>(&'n self, list: &str, read: impl Fn(&'n Self) -> Read<T>) -> Read<Vec<T>> {
+        match self.get(list) {
+            Some(list) => list.list()?.map(read).collect(),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// What `read` makes of each member of a mapping, which may be absent.
+    pub(super) fn named<'n, T>(&'n self, mapping: &str, read: impl Fn(&str, &'n Self) -> Read<T>) -> Read<Vec<T>> {
+        match self.get(mapping) {
+            Some(mapping) => mapping.members()?.map(|(name, node)| read(name, node)).collect(),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Refuses members other than `known`, which have spaces between.
+    pub(super) fn check_members(&self, known: &str) -> Read<()> {
+        match self
+            .members()?
+            .find(|(name, _)| !known.split(' ').any(|known| known == *name))
+        {
+            Some((_, value)) => value.fail(format_args!(
+                "there is no such member; there are {}",
+                known.replace(' ', ", ")
+            )),
             None => Ok(()),
         }
     }
@@ -131,45 +130,46 @@ impl Node {
         self.value.as_str().ok_or_else(refused)
     }
 
+    pub(super) fn whole(&self) -> Read<u64> {
+        let wrong = || self.at(format_args!("{} is not a whole number", self.value));
+        self.value.as_u64().ok_or_else(wrong)
+    }
+
     /// The YAML documents in a text.
     pub(super) fn documents(&self) -> Read<Vec<Value>> {
-        match documents(&self.file, self.text()?) {
+        match documents(&self.file, self.text()?, true) {
             Ok(found) => Ok(found.into_iter().map(|node| node.value).collect()),
             Err((line, why)) => self.fail(format_args!("line {line} of the text: {why}")),
         }
     }
 
     pub(super) fn duration(&self) -> Read<Duration> {
-        let parsed = self
-            .value
-            .as_str()
-            .and_then(|text| humantime::parse_duration(text).ok());
-        parsed.map_or_else(
-            || self.fail(format_args!("{} is not a duration: write it as 30s or 5m", self.value)),
-            Ok,
-        )
+        let text = self.value.as_str();
+        let wrong = || self.at(format_args!("{} is not a duration: write it as 30s or 5m", self.value));
+        text.and_then(|text| humantime::parse_duration(text).ok())
+            .ok_or_else(wrong)
     }
 }
 
-fn member_path(path: &str, member: &str) -> String {
+pub(super) fn member_path(path: &str, member: &str) -> String {
     match path {
         "" => member.to_owned(),
         path => format!("{path}.{member}"),
     }
 }
 
-fn documents(file: &str, text: &str) -> Result<Vec<Node>, Problem> {
+fn documents(file: &str, text: &str, has_lines: bool) -> Result<Vec<Node>, Problem> {
     let mut builder = Builder {
         file: file.into(),
+        has_lines,
         events: Parser::new_from_str(text),
         anchors: BTreeMap::new(),
-        nodes: 0,
     };
     let mut documents = Vec::new();
     while let Some((event, line)) = builder.next()? {
         match event {
             Event::StreamStart | Event::StreamEnd | Event::DocumentStart(..) | Event::DocumentEnd => {}
-            event => documents.push(builder.node(event, line, String::new(), 0)?),
+            event => documents.push(builder.node(event, line, String::new())?),
         }
     }
     Ok(documents)
@@ -177,9 +177,9 @@ fn documents(file: &str, text: &str) -> Result<Vec<Node>, Problem> {
 
 struct Builder<E> {
     file: Rc<str>,
+    has_lines: bool,
     events: E,
     anchors: BTreeMap<usize, Node>,
-    nodes: usize,
 }
 
 impl<'t, E: Iterator<Item = Result<(Event<'t>, Span), ScanError>>> Builder<E> {
@@ -201,14 +201,7 @@ impl<'t, E: Iterator<Item = Result<(Event<'t>, Span), ScanError>>> Builder<E> {
             .ok_or_else(|| (line, "not YAML: a value has no end".to_owned()))
     }
 
-    fn node(&mut self, event: Event<'t>, line: usize, path: String, depth: usize) -> Result<Node, Problem> {
-        self.nodes += 1;
-        if depth > DEPTH_MAX {
-            return Err((line, format!("values are nested deeper than {DEPTH_MAX} levels")));
-        }
-        if self.nodes > NODES_MAX {
-            return Err((line, format!("the file has more than {NODES_MAX} values")));
-        }
+    fn node(&mut self, event: Event<'t>, line: usize, path: String) -> Result<Node, Problem> {
         let (anchor, value, below) = match event {
             Event::Scalar(text, style, anchor, tag) => {
                 let is_text = style != ScalarStyle::Plain || tag.is_some_and(|tag| tag.suffix() == "str");
@@ -216,24 +209,22 @@ impl<'t, E: Iterator<Item = Result<(Event<'t>, Span), ScanError>>> Builder<E> {
                 (anchor, value, Vec::new())
             }
             Event::SequenceStart(_, anchor, _) => {
-                let below = self.elements(line, &path, depth)?;
+                let below = self.elements(line, &path)?;
                 let values = below.iter().map(|(_, node)| node.value.clone());
                 (anchor, values.collect(), below)
             }
             Event::MappingStart(_, anchor, _) => {
-                let below = self.members(line, &path, depth)?;
+                let below = self.members(line, &path)?;
                 let values = below.iter().map(|(name, node)| (name.clone(), node.value.clone()));
                 (anchor, Value::Object(values.collect()), below)
             }
             Event::Alias(anchor) => {
                 let known = self.anchors.get(&anchor).cloned();
-                let node = known.ok_or_else(|| (line, "the alias names its own value".to_owned()))?;
-                self.nodes += count(&node);
-                return Ok(node);
+                return known.ok_or_else(|| (line, "the alias names its own value".to_owned()));
             }
             _ => return Err((line, "not YAML: a value is missing".to_owned())),
         };
-        let (file, line) = (self.file.clone(), Some(line));
+        let (file, line) = (self.file.clone(), self.has_lines.then_some(line));
         let node = Node {
             file,
             line,
@@ -247,7 +238,7 @@ impl<'t, E: Iterator<Item = Result<(Event<'t>, Span), ScanError>>> Builder<E> {
         Ok(node)
     }
 
-    fn elements(&mut self, line: usize, path: &str, depth: usize) -> Result<Vec<(String, Node)>, Problem> {
+    fn elements(&mut self, line: usize, path: &str) -> Result<Vec<(String, Node)>, Problem> {
         let mut elements = Vec::new();
         loop {
             let (event, line) = self.inside(line)?;
@@ -255,11 +246,11 @@ impl<'t, E: Iterator<Item = Result<(Event<'t>, Span), ScanError>>> Builder<E> {
                 return Ok(elements);
             }
             let path = format!("{path}[{}]", elements.len());
-            elements.push((String::new(), self.node(event, line, path, depth + 1)?));
+            elements.push((String::new(), self.node(event, line, path)?));
         }
     }
 
-    fn members(&mut self, line: usize, path: &str, depth: usize) -> Result<Vec<(String, Node)>, Problem> {
+    fn members(&mut self, line: usize, path: &str) -> Result<Vec<(String, Node)>, Problem> {
         let mut members: Vec<(String, Node)> = Vec::new();
         loop {
             let (name, line) = match self.inside(line)? {
@@ -271,18 +262,14 @@ impl<'t, E: Iterator<Item = Result<(Event<'t>, Span), ScanError>>> Builder<E> {
                 return Err((line, format!("`{name}` is there twice")));
             }
             let (event, at) = self.inside(line)?;
-            let mut value = self.node(event, at, member_path(path, &name), depth + 1)?;
+            let mut value = self.node(event, at, member_path(path, &name))?;
             // An empty value has no place of its own.
-            if value.value.is_null() {
+            if value.value.is_null() && self.has_lines {
                 value.line = Some(line);
             }
             members.push((name, value));
         }
     }
-}
-
-fn count(node: &Node) -> usize {
-    1 + node.below.iter().map(|(_, node)| count(node)).sum::<usize>()
 }
 
 /// A scalar without quotes, by the core schema of YAML 1.2, without infinity and NaN, which JSON does not have.
