@@ -473,22 +473,21 @@ func (p *Plugin) deliverAs(reason informant.Reason, at key, before, now object, 
 		if before != nil && rule.ChangedOnly && bytes.Equal(rule.shown(before), rule.shown(now)) {
 			return nil
 		}
-		return p.onUpsert(reason, at, rule, before, now, attempt)
+		return p.onUpsert(reason, at, before == nil, before, now, attempt)
 	case before != nil:
 		return p.onDelete(reason, at, before, false, attempt)
 	}
 	return nil
 }
 
-func (p *Plugin) onUpsert(reason informant.Reason, at key, rule *eventRule, before, now object, attempt uint32) error {
-	again := func(attempt uint32) error { return p.onUpsert(reason, at, rule, before, now, attempt) }
-	isAsked := slices.Contains([]informant.Reason{informant.ReasonRequeueAfter, informant.ReasonTrigger}, reason)
-	name := "on-update"
-	if before == nil && !isAsked {
+func (p *Plugin) onUpsert(reason informant.Reason, at key, isNew bool, before, now object, attempt uint32) error {
+	again := func(attempt uint32) error { return p.onUpsert(reason, at, isNew, before, now, attempt) }
+	rule, name := p.ruleFor(at), "on-update"
+	if isNew {
 		name = "on-add"
 	}
 	deliver := func(of host.ObjectRef, call host.Call) (*uint32, *host.Failure) {
-		if name == "on-add" {
+		if isNew {
 			return p.plugin.OnAdd(of, call, rule.shown(now))
 		}
 		if before == nil || !rule.Old {
@@ -581,7 +580,7 @@ func (p *Plugin) RunRequeues() error {
 		case asked.last != nil:
 			all = append(all, p.onDelete(informant.ReasonRequeueAfter, at, asked.last, asked.unknown, 0))
 		case now != nil:
-			all = append(all, p.onUpsert(informant.ReasonRequeueAfter, at, p.ruleFor(at), nil, now, 0))
+			all = append(all, p.onUpsert(informant.ReasonRequeueAfter, at, false, nil, now, 0))
 		}
 	}
 	return errors.Join(all...)

@@ -58,13 +58,47 @@ const (
 
 var scenarioStart = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
+// call is a call of the plugin.
+type call struct {
+	what   what
+	reason informant.Reason
+	known  known
+	// The state before the event that the plugin knows; nil if there is none.
+	before object
+	// Of an object that is gone: its last state.
+	last    object
+	unknown bool
+}
+
+// what is what a call delivers.
+type what int
+
+const (
+	// What an object is when the call is made.
+	objectCall what = iota
+	// The end of an object.
+	deletedCall
+	// The end of a list.
+	syncedCall
+)
+
+// known is what the plugin knows of an object before a call.
+type known int
+
+const (
+	// It has accepted the state before, or received none.
+	exactly known = iota
+	// As before, but a call has failed since. So it is called even if nothing that it receives has changed.
+	maybe
+	// Somebody asked for the call: an update without an old state.
+	asked
+)
+
 // timer is a call that is due later: a retry, or one that the plugin asked for.
 type timer struct {
 	due     time.Duration
+	call    call
 	attempt uint32
-	call    func(attempt uint32) error
-	// The state before the event, as the plugin knows it. For retries.
-	before  object
 	isRetry bool
 	// Failures that lengthen the back-off: not the waits that the plugin asked for.
 	failures uint32
@@ -72,7 +106,7 @@ type timer struct {
 
 type deadLetter struct {
 	message string
-	call    func(attempt uint32) error
+	call    call
 }
 
 // run is one run of a scenario.
@@ -177,7 +211,7 @@ func (r *run) start() {
 	}
 	for _, source := range slices.Clone(p.fake.sources) {
 		if p.fake.watched[source.ID] {
-			r.make(key{source: source.ID}, timer{call: func(attempt uint32) error { return p.synced(source.ID, attempt) }})
+			r.make(key{source: source.ID}, call{what: syncedCall}, 0, 0)
 		}
 	}
 }
@@ -294,9 +328,7 @@ func (r *run) act(step node) {
 	case step.has("swap"):
 		p.Swap()
 	case step.has("trigger"):
-		at := r.existing(step.at("trigger"))
-		r.make(at, timer{call: func(attempt uint32) error { return r.again(at, informant.ReasonTrigger, attempt) }})
-		r.settle()
+		r.ask(r.existing(step.at("trigger")), call{reason: informant.ReasonTrigger, known: asked})
 	case step.has("requeue"):
 		r.redeliver(step.at("requeue"))
 	}
@@ -332,6 +364,7 @@ func (r *run) change(at key, after object, reason informant.Reason) {
 	}
 	r.plugin.fake.put(at, after)
 	r.event(at, before, reason)
+	r.settle()
 }
 
 func (r *run) delete(at key) {
@@ -344,6 +377,7 @@ func (r *run) delete(at key) {
 	}
 	delete(r.plugin.fake.objects, at)
 	r.event(at, before, informant.ReasonWatch)
+	r.settle()
 }
 
 // existing returns the key of a reference to an object that exists.
@@ -356,36 +390,67 @@ func (r *run) existing(reference node) key {
 }
 
 func (r *run) keyOf(reference node) (key, bool) {
-	resource, name := reference.reference()
 	for at := range r.plugin.fake.objects {
-		if r.plugin.fake.source(at.source).Resource == resource && at.String() == name {
+		if r.isIts(at, reference) {
 			return at, true
 		}
 	}
 	return key{}, false
 }
 
-// event delivers what an object is now; before is its previous state. While a retry is due, that delivers it.
+func (r *run) isIts(at key, reference node) bool {
+	resource, name := reference.reference()
+	return r.plugin.fake.source(at.source).Resource == resource && at.String() == name
+}
+
+// event delivers what an object is now. While a retry is due, that delivers it.
 func (r *run) event(at key, before object, reason informant.Reason) {
-	p, known := r.plugin, before
-	pending := r.timers[at]
-	isRetry := pending != nil && pending.isRetry
-	if isRetry {
-		known = pending.before
+	if rule := r.plugin.ruleFor(at); rule == nil || before != nil && !rule.selects(at, before) {
+		before = nil
 	}
-	call := func(attempt uint32) error {
-		if now := p.fake.objects[at]; now != nil {
-			return p.deliverAs(reason, at, known, now, attempt)
-		}
-		if rule := p.ruleFor(at); before != nil && rule != nil && rule.selects(at, before) {
-			return p.onDelete(reason, at, before, false, attempt)
-		}
+	now, retry := r.received(at), r.retry(at)
+	if before == nil && now == nil || retry != nil && retry.call.what == deletedCall {
+		// What follows is delivered after the end of the object before.
+		return
+	}
+	_, isDead := r.deadLetters[at]
+	due := call{reason: reason, before: before}
+	switch {
+	case now == nil:
+		due = call{what: deletedCall, reason: reason, last: before}
+	case retry != nil:
+		due = retry.call
+		due.reason = reason
+	case isDead:
+		due.known = maybe
+	}
+	if retry == nil {
+		r.make(at, due, 0, 0)
+	} else {
+		retry.attempt, retry.call = 0, due
+	}
+}
+
+// received returns the object of a key, if the plugin receives it.
+func (r *run) received(at key) object {
+	o, rule := r.plugin.fake.objects[at], r.plugin.ruleFor(at)
+	if o == nil || rule == nil || !rule.selects(at, o) {
 		return nil
 	}
-	if isRetry {
-		pending.attempt, pending.call = 0, call
-	} else {
-		r.make(at, timer{call: call, before: before})
+	return o
+}
+
+func (r *run) retry(at key) *timer {
+	if due := r.timers[at]; due != nil && due.isRetry {
+		return due
+	}
+	return nil
+}
+
+// ask makes a call that somebody asks for, unless a retry is due.
+func (r *run) ask(at key, due call) {
+	if r.retry(at) == nil {
+		r.make(at, due, 0, 0)
 	}
 	r.settle()
 }
@@ -403,51 +468,74 @@ func (r *run) settle() {
 	}
 }
 
-// again calls the plugin for an object that has not changed.
-func (r *run) again(at key, reason informant.Reason, attempt uint32) error {
-	o, rule := r.plugin.fake.objects[at], r.plugin.ruleFor(at)
-	if o == nil || rule == nil || !rule.selects(at, o) {
-		return nil
-	}
-	return r.plugin.onUpsert(reason, at, rule, nil, o, attempt)
-}
-
-// make makes a call that is due now, and keeps what follows from it.
-func (r *run) make(at key, of timer) {
+// make makes a call, and keeps what follows from it.
+func (r *run) make(at key, due call, attempt, failures uint32) {
 	calls := len(r.plugin.calls)
-	err := of.call(of.attempt)
+	err := r.call(at, due, attempt)
 	// An event that the plugin is not called for cancels nothing.
 	if len(r.plugin.calls) == calls {
 		return
 	}
 	delete(r.timers, at)
+	if err == nil || informant.IsTerminal(err) {
+		r.end(at, due, err)
+		return
+	}
+	after := min(backOffFirst<<min(failures, 20), backOffMax)
+	if failure := host.FailureOf(err); failure.Kind == host.RetryAfter {
+		after = time.Duration(failure.AfterMS) * time.Millisecond
+	} else {
+		failures++
+	}
+	if due.what == objectCall && due.known == exactly {
+		due.known = maybe
+	}
+	r.timers[at] = &timer{due: r.now + after, call: due, attempt: attempt + 1, isRetry: true, failures: failures}
+}
+
+// end keeps what follows from a call that has succeeded, or is not retried.
+func (r *run) end(at key, ended call, err error) {
 	delete(r.deadLetters, at)
-	if err != nil {
-		failure := host.FailureOf(err)
-		switch failure.Kind {
-		case host.Permanent:
-			r.deadLetters[at] = deadLetter{failure.Message, of.call}
-		case host.RetryAfter:
-			due := r.now + time.Duration(failure.AfterMS)*time.Millisecond
-			r.timers[at] = &timer{due, of.attempt + 1, of.call, of.before, true, of.failures}
-		default:
-			due := r.now + min(backOffFirst<<min(of.failures, 20), backOffMax)
-			r.timers[at] = &timer{due, of.attempt + 1, of.call, of.before, true, of.failures + 1}
-		}
+	switch {
+	case err == nil:
+		r.keepRequeue(at)
+	// A dead letter is about an object.
+	case ended.what != syncedCall:
+		r.deadLetters[at] = deadLetter{host.FailureOf(err).Message, ended}
+	}
+	// It was created again while the delete was retried.
+	if ended.what == deletedCall && r.received(at) != nil {
+		r.event(at, nil, informant.ReasonWatch)
+	}
+}
+
+func (r *run) call(at key, due call, attempt uint32) error {
+	p, now := r.plugin, r.received(at)
+	switch {
+	case due.what == syncedCall:
+		return p.synced(at.source, attempt)
+	case due.what == deletedCall:
+		return p.onDelete(due.reason, at, due.last, due.unknown, attempt)
+	case now == nil:
+		return nil
+	case due.known == exactly:
+		return p.deliverAs(due.reason, at, due.before, now, attempt)
+	default:
+		return p.onUpsert(due.reason, at, due.known == maybe && due.before == nil, due.before, now, attempt)
+	}
+}
+
+// keepRequeue keeps the call that the plugin has asked for.
+func (r *run) keepRequeue(at key) {
+	requeue, isAsked := r.plugin.requeues[at]
+	if !isAsked {
 		return
 	}
-	asked, isAsked := r.plugin.requeues[at]
-	if !isAsked || at.name == "" {
-		return
+	due := call{reason: informant.ReasonRequeueAfter, known: asked}
+	if requeue.last != nil {
+		due = call{what: deletedCall, reason: due.reason, last: requeue.last, unknown: requeue.unknown}
 	}
-	repeat := func(attempt uint32) error {
-		delete(r.plugin.requeues, at)
-		if asked.last != nil {
-			return r.plugin.onDelete(informant.ReasonRequeueAfter, at, asked.last, asked.unknown, attempt)
-		}
-		return r.again(at, informant.ReasonRequeueAfter, attempt)
-	}
-	r.timers[at] = &timer{due: r.now + max(asked.after, requeueMin), call: repeat}
+	r.timers[at] = &timer{due: r.now + max(requeue.after, requeueMin), call: due}
 }
 
 func (r *run) wait(passing time.Duration) {
@@ -465,30 +553,34 @@ func (r *run) wait(passing time.Duration) {
 		}
 		r.now = max(r.now, first.due)
 		delete(r.timers, next)
-		r.make(next, *first)
+		r.make(next, first.call, first.attempt, first.failures)
 		r.settle()
 	}
 	r.now = end
 }
 
-// redeliver redelivers dead letters.
+// redeliver redelivers dead letters, or the object of a key.
 func (r *run) redeliver(reference node) {
-	keys := slices.SortedFunc(maps.Keys(r.deadLetters), compareKeys)
+	keys, of := slices.SortedFunc(maps.Keys(r.deadLetters), compareKeys), ""
 	if reference.text() != "all" {
-		wanted := r.existing(reference)
-		if !slices.Contains(keys, wanted) {
-			reference.fail(reference.text() + " is no dead letter")
+		of = " of " + reference.text()
+		keys = slices.DeleteFunc(keys, func(at key) bool { return !r.isIts(at, reference) })
+		if at, isThere := r.keyOf(reference); isThere {
+			keys = []key{at}
 		}
-		keys = []key{wanted}
+	}
+	if len(keys) == 0 {
+		reference.fail("the plugin has no dead letter" + of)
 	}
 	for _, at := range keys {
-		call := r.deadLetters[at].call
-		if at.name != "" {
-			call = func(attempt uint32) error { return r.again(at, informant.ReasonRequeue, attempt) }
+		// As if for the first time.
+		due := call{reason: informant.ReasonRequeue, known: maybe}
+		if letter := r.deadLetters[at]; letter.call.what == deletedCall && r.received(at) == nil {
+			due = letter.call
+			due.reason = informant.ReasonRequeue
 		}
-		r.make(at, timer{call: call})
+		r.ask(at, due)
 	}
-	r.settle()
 }
 
 var seriesPattern = regexp.MustCompile(`^([A-Za-z0-9_]+)(?:\{(.*)\})?$`)

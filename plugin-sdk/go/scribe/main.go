@@ -94,7 +94,14 @@ func updated(ctx *informant.Context, e *informant.Event, pod *Pod) (informant.Re
 }
 
 func deleted(ctx *informant.Context, e *informant.Event, last *Pod) (informant.Result, error) {
-	return informant.Result{}, begin(ctx, e, "delete", fmt.Sprintf("delete %v %s", e, last.phase()))
+	err := begin(ctx, e, "delete", fmt.Sprintf("delete %v %s", e, last.phase()))
+	switch wanted := last.Metadata.Annotations["do"]; {
+	case wanted == "never-delete" && e.Reason != informant.ReasonRequeue:
+		err = informant.TerminalError(errors.New("never"))
+	case wanted == "fail-delete" && e.Attempt == 0:
+		err = errors.New("not yet")
+	}
+	return informant.Result{}, err
 }
 
 func synced(ctx *informant.Context, _ *informant.Synced) error {

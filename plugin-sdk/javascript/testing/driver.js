@@ -150,14 +150,14 @@ export class Driver {
     this.#requeues.clear();
     for (const { key, object } of this.host.cluster.rows()) {
       if (this.selects(object, key))
-        await this.#upsert(key, undefined, object, { reason: "replay", attempt: 0, isNew: true });
+        await this.upsert(key, undefined, object, { reason: "replay", attempt: 0, isNew: true });
     }
   }
 
   async trigger(key, kind) {
     const [first] = this.#keys(key, kind);
     if (first === undefined) throw new Error(`the test triggers ${key}, which is not in the cache`);
-    return this.again(first, "trigger");
+    return this.#again(first, "trigger");
   }
 
   async runRequeues() {
@@ -336,11 +336,9 @@ export class Driver {
 
   // --- for scenarios ---
 
-  /** The requeue of a key: the milliseconds, and a function that makes the call. */
+  /** The requeue of a key. */
   requeueOf(key) {
-    const requeue = this.#requeues.get(JSON.stringify(key));
-    if (requeue === undefined) return undefined;
-    return { afterMs: requeue.afterMs, make: () => this.#makeRequeue(requeue) };
+    return this.#requeues.get(JSON.stringify(key));
   }
 
   /** Calls the plugin for a source, after its objects. */
@@ -353,21 +351,21 @@ export class Driver {
   async deliver(key, before, object, call) {
     const known = before !== undefined && this.selects(before, key) ? before : undefined;
     if (!this.selects(object, key)) return known === undefined ? undefined : this.callDelete(key, known, false, call);
-    const { changedOnly, old, payload: wanted } = this.#rule(object);
+    const { changedOnly, payload: wanted } = this.#rule(object);
     const isSame = known !== undefined && isDeepStrictEqual(payload(known, wanted), payload(object, wanted));
     if (changedOnly && isSame) return undefined;
-    return this.#upsert(key, old ? known : undefined, object, { ...call, isNew: known === undefined });
+    return this.upsert(key, known, object, { ...call, isNew: known === undefined });
   }
 
-  async #upsert(key, old, object, { isNew, ...call }) {
-    const { payload: wanted } = this.#rule(object);
+  async upsert(key, before, object, { isNew, ...call }) {
+    const { payload: wanted, old } = this.#rule(object);
     const about = aboutOf(key, object);
     const shown = payload(object, wanted);
     this.#requeues.delete(JSON.stringify(key));
     const asked = await this.#handling(isNew ? "on-add" : "on-update", about, call, () =>
       isNew
         ? this.#instance.onAdd(about, call, shown)
-        : this.#instance.onUpdate(about, call, old && payload(old, wanted), shown),
+        : this.#instance.onUpdate(about, call, old && before ? payload(before, wanted) : undefined, shown),
     );
     return this.#requeue(key, asked);
   }
@@ -395,14 +393,14 @@ export class Driver {
   async #makeRequeue({ key, deleted }) {
     const call = { reason: "requeue-after", attempt: 0 };
     if (deleted !== undefined) await this.callDelete(key, deleted.last, deleted.finalStateUnknown, call);
-    else if (this.host.cluster.object(key) !== undefined) await this.again(key, call.reason);
+    else if (this.host.cluster.object(key) !== undefined) await this.#again(key, call.reason);
   }
 
   /** Calls the plugin for an object that has not changed. */
-  async again(key, reason, attempt = 0) {
+  async #again(key, reason) {
     const object = this.host.cluster.object(key);
     if (!this.selects(object, key)) return undefined;
-    return this.#upsert(key, undefined, object, { reason, attempt, isNew: false });
+    return this.upsert(key, undefined, object, { reason, attempt: 0, isNew: false });
   }
 
   #keys(text, kind) {

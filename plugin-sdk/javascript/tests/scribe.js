@@ -108,7 +108,12 @@ export const onUpdate = (pod, event) => {
 };
 
 /** @type {import("informant").DeleteHandler} */
-export const onDelete = (last, event) => begin("delete", `delete ${event} ${phaseOf(last)}`, event);
+export const onDelete = (last, event) => {
+  begin("delete", `delete ${event} ${phaseOf(last)}`, event);
+  const wanted = last?.metadata?.annotations?.do;
+  if (wanted === "never-delete" && event.reason !== "requeue") throw new Permanent("never");
+  if (wanted === "fail-delete" && event.attempt === 0) throw new Error("not yet");
+};
 
 /** @type {import("informant").SyncHandler} */
 export const onSynced = () => log.info(`synced with ${store.list("pods").length} pods`);

@@ -49,6 +49,11 @@ def handle(pod, event):
 @on.delete("v1", "Pod", fields=FIELDS)
 def gone(last, event):
     begin("delete", f"delete {event} {phase_of(last)}", event)
+    wanted = last.annotations.get("do")
+    if wanted == "never-delete" and event.reason != "requeue":
+        raise Permanent("never")
+    if wanted == "fail-delete" and event.attempt == 0:
+        raise RuntimeError("not yet")
 
 
 @on.synced

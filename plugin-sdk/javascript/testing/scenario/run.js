@@ -16,7 +16,7 @@ const BACK_OFF_FIRST_MS = 1_000;
 const BACK_OFF_MAX_MS = 300_000;
 const REQUEUE_MIN_MS = 100;
 
-/** The most events of the plugin's own writes after one step. */
+/** The most events of the plugin's own writes after one call. */
 const EVENTS_MAX = 1_000;
 
 const ROLES = {
@@ -36,7 +36,7 @@ export class Run {
   #driver;
   #answers;
   #refusal;
-  /** Calls that are due later, by key: retries, and calls that the plugin asked for. */
+  /** Calls that are due later, by key: retries, which have `failures`, and calls that the plugin asked for. */
   #timers = new Map();
   #deadLetters = new Map();
   #kinds;
@@ -103,7 +103,7 @@ export class Run {
     for (const object of objects) await this.#apply(object, "initial");
     const isSynced = ({ isWatched }) => isWatched && this.#has("sync-handler");
     for (const { id } of cluster.sources.filter(isSynced)) {
-      await this.#make({ source: id }, (attempt) => driver.syncedSource(id, attempt));
+      await this.#make({ source: id }, { what: "synced" });
     }
   }
 
@@ -152,13 +152,11 @@ export class Run {
       case "swap":
         await this.#refusable(() => this.#swap(value));
         break;
-      case "trigger": {
-        const key = this.#existing(value);
-        await this.#make(key, (attempt) => driver.again(key, "trigger", attempt));
+      case "trigger":
+        await this.#ask(this.#existing(value), { what: "object", reason: "trigger", known: "asked" });
         break;
-      }
       case "requeue":
-        await this.#redeliver(value);
+        await this.#redeliver(node, value);
         break;
     }
   }
@@ -195,6 +193,7 @@ export class Run {
     if (before !== undefined && isDeepStrictEqual(before, written)) return;
     cluster.put(written);
     await this.#event(key, before, reason);
+    await this.#settle();
   }
 
   async #delete(reference) {
@@ -208,34 +207,56 @@ export class Run {
     }
     cluster.remove(key);
     await this.#event(key, before, "watch");
+    await this.#settle();
   }
 
   #existing({ text, resource, namespace, name, node }) {
     return this.#keyOf({ resource, namespace, name }) ?? node.fail(`${text} does not exist`);
   }
 
-  #keyOf({ resource, namespace, name }) {
-    const { cluster } = this.#driver.host;
-    const isIt = ({ key }) =>
-      cluster.sources[key.source].resource === resource && key.namespace === namespace && key.name === name;
-    return cluster.rows().find(isIt)?.key;
+  #keyOf(reference) {
+    return this.#keys().find((key) => this.#isIts(key, reference));
   }
 
-  /** Delivers what an object is now; `before` is its previous state. While a retry is due, that delivers it. */
+  /** The keys of all objects that exist. */
+  #keys() {
+    return this.#driver.host.cluster.rows().map(({ key }) => key);
+  }
+
+  #isIts(key, { resource, namespace, name }) {
+    const { sources } = this.#driver.host.cluster;
+    return sources[key.source].resource === resource && key.namespace === namespace && key.name === name;
+  }
+
+  /** Delivers what an object is now. While a retry is due, that delivers it. */
   async #event(key, before, reason) {
-    const driver = this.#driver;
-    const timer = this.#timers.get(JSON.stringify(key));
-    const known = timer?.isRetry ? timer.before : before;
-    const make = async (attempt) => {
-      const now = driver.host.cluster.object(key);
-      const call = { reason, attempt };
-      if (now !== undefined) return driver.deliver(key, known, now, call);
-      return before !== undefined && driver.selects(before, key)
-        ? driver.callDelete(key, before, false, call)
-        : undefined;
-    };
-    if (timer?.isRetry) Object.assign(timer, { attempt: 0, make });
-    else await this.#make(key, make, { before });
+    const id = JSON.stringify(key);
+    const was = before !== undefined && this.#driver.selects(before, key) ? before : undefined;
+    const now = this.#received(key);
+    const retry = this.#retry(id);
+    // What follows is delivered after the end of the object before.
+    if (retry?.call.what === "deleted" || (was === undefined && now === undefined)) return;
+    let call = { what: "object", reason, known: this.#deadLetters.has(id) ? "maybe" : "exactly", before: was };
+    if (now === undefined) call = { what: "deleted", reason, last: was, finalStateUnknown: false };
+    else if (retry !== undefined) call = { ...retry.call, reason };
+    if (retry === undefined) await this.#make(key, call);
+    else Object.assign(retry, { attempt: 0, call });
+  }
+
+  /** The object of a key, if the plugin receives it. */
+  #received(key) {
+    const object = this.#driver.host.cluster.object(key);
+    return object !== undefined && this.#driver.selects(object, key) ? object : undefined;
+  }
+
+  #retry(id) {
+    const timer = this.#timers.get(id);
+    return timer?.failures === undefined ? undefined : timer;
+  }
+
+  /** Makes a call that somebody asks for, unless a retry is due. */
+  async #ask(key, call) {
+    if (this.#retry(JSON.stringify(key)) === undefined) await this.#make(key, call);
     await this.#settle();
   }
 
@@ -252,39 +273,71 @@ export class Run {
     }
   }
 
-  /** Makes a call, and keeps what follows from it. */
-  async #make(key, make, { attempt = 0, failures = 0, before } = {}) {
+  /**
+   * Makes a call, and keeps what follows from it. It is about
+   * - an `object`, which is delivered as it is then. What the plugin knows before, it knows `exactly`: it has accepted
+   *   the state `before`, or received none. Or `maybe`: a call has failed since, so it is called even if nothing that it
+   *   receives has changed. Or somebody `asked`: an update without an old state.
+   * - one that was `deleted`, whose `last` state this is.
+   * - the end of a list, `synced`.
+   */
+  async #make(key, call, { attempt = 0, failures = 0 } = {}) {
     const id = JSON.stringify(key);
     const calls = this.#driver.calls.length;
+    let failed;
     try {
-      await make(attempt);
+      await this.#call(key, call, attempt);
     } catch (error) {
       if (!(error instanceof Failed)) throw error;
-      this.#forget(id);
-      if (error.kind === "permanent") {
-        this.#deadLetters.set(id, { key, error: error.message, make });
-        return;
-      }
-      // A wait that the handler asked for does not lengthen the next back-off.
-      const counted = error.kind === "retry-after" ? failures : failures + 1;
-      const after = error.afterMs ?? Math.min(BACK_OFF_FIRST_MS * 2 ** failures, BACK_OFF_MAX_MS);
-      const due = this.now + after;
-      this.#timers.set(id, { key, due, attempt: attempt + 1, failures: counted, make, before, isRetry: true });
-      return;
+      failed = error;
     }
     // An event that the plugin is not called for cancels nothing.
-    if (this.#driver.calls.length === calls) return;
-    this.#forget(id);
-    const requeue = key.name === undefined ? undefined : this.#driver.requeueOf(key);
-    if (requeue === undefined) return;
-    const due = this.now + Math.max(requeue.afterMs, REQUEUE_MIN_MS);
-    this.#timers.set(id, { key, due, attempt: 0, make: requeue.make, isRetry: false });
+    if (failed === undefined && this.#driver.calls.length === calls) return;
+    this.#timers.delete(id);
+    if (failed === undefined || failed.kind === "permanent") {
+      await this.#end(key, call, failed);
+      return;
+    }
+    const again = call.known === "exactly" ? { ...call, known: "maybe" } : call;
+    // A wait that the handler asked for does not lengthen the next back-off.
+    const counted = failed.kind === "retry-after" ? failures : failures + 1;
+    const due = this.now + (failed.afterMs ?? Math.min(BACK_OFF_FIRST_MS * 2 ** failures, BACK_OFF_MAX_MS));
+    this.#timers.set(id, { key, due, call: again, attempt: attempt + 1, failures: counted });
   }
 
-  /** A call of a key ends what is due for it. */
-  #forget(id) {
-    this.#timers.delete(id);
+  /** A call has succeeded, or is not retried. */
+  async #end(key, call, failed) {
+    const id = JSON.stringify(key);
     this.#deadLetters.delete(id);
+    if (failed === undefined) this.#keepRequeue(key);
+    // A dead letter is about an object.
+    else if (call.what !== "synced") this.#deadLetters.set(id, { key, error: failed.message, call });
+    // It was created again while the delete was retried.
+    if (call.what === "deleted" && this.#received(key) !== undefined) await this.#event(key, undefined, "watch");
+  }
+
+  async #call(key, { what, reason, known, before, last, finalStateUnknown }, attempt) {
+    const driver = this.#driver;
+    const now = what === "object" ? this.#received(key) : undefined;
+    if (what === "synced") await driver.syncedSource(key.source, attempt);
+    else if (what === "deleted") await driver.callDelete(key, last, finalStateUnknown, { reason, attempt });
+    else if (now !== undefined && known === "exactly") await driver.deliver(key, before, now, { reason, attempt });
+    else if (now !== undefined) {
+      const isNew = known === "maybe" && before === undefined;
+      await driver.upsert(key, before, now, { reason, attempt, isNew });
+    }
+  }
+
+  /** Keeps the call that the plugin has asked for. */
+  #keepRequeue(key) {
+    const requeue = this.#driver.requeueOf(key);
+    if (requeue === undefined) return;
+    const { afterMs, deleted } = requeue;
+    const reason = "requeue-after";
+    const call =
+      deleted === undefined ? { what: "object", reason, known: "asked" } : { what: "deleted", reason, ...deleted };
+    const due = this.now + Math.max(afterMs, REQUEUE_MIN_MS);
+    this.#timers.set(JSON.stringify(key), { key, due, call });
   }
 
   async #wait(milliseconds) {
@@ -294,7 +347,7 @@ export class Run {
       if (timer === undefined) break;
       this.#setNow(Math.max(timer.due, this.now));
       this.#timers.delete(JSON.stringify(timer.key));
-      await this.#make(timer.key, timer.make, timer);
+      await this.#make(timer.key, timer.call, timer);
       await this.#settle();
     }
     this.#setNow(end);
@@ -310,16 +363,22 @@ export class Run {
     this.#checkWhatCanMatch();
   }
 
-  /** Redelivers dead letters. */
-  async #redeliver(reference) {
-    const wanted = reference === undefined ? undefined : JSON.stringify(this.#existing(reference));
-    const due = [...this.#deadLetters].filter(([id]) => [undefined, id].includes(wanted));
-    if (wanted !== undefined && due.length === 0) reference.node.fail(`${reference.text} is no dead letter`);
-    for (const [, { key, make }] of due) {
-      if (key.name === undefined) await this.#make(key, make);
-      else await this.#make(key, (attempt) => this.#driver.again(key, "requeue", attempt));
+  /** Redelivers dead letters, or the object of a key. */
+  async #redeliver(node, reference) {
+    let keys = [...this.#deadLetters.values()].map(({ key }) => key);
+    if (reference !== undefined)
+      keys = [...keys, ...this.#keys()].filter((key) => this.#isIts(key, reference)).slice(0, 1);
+    if (keys.length === 0) {
+      const of = reference === undefined ? "" : ` of ${reference.text}`;
+      node.at("requeue").fail(`the plugin has no dead letter${of}`);
     }
-    await this.#settle();
+    for (const key of keys) {
+      const letter = this.#deadLetters.get(JSON.stringify(key));
+      const isGone = letter?.call.what === "deleted" && this.#received(key) === undefined;
+      // An object is delivered as if for the first time.
+      const call = isGone ? letter.call : { what: "object", known: "maybe" };
+      await this.#ask(key, { ...call, reason: "requeue" });
+    }
   }
 
   /** The answer to an HTTP request: of the first that matches and is not used up. */
@@ -387,10 +446,7 @@ export class Run {
       const [, base, subresource] = /^((?:[^/]+\/)?v[^/]+\/[^/]+)(?:\/(.+))?$/.exec(resource);
       return { ...write, object: `${base} ${object}`, ...(subresource === undefined ? {} : { subresource }) };
     };
-    const shown = ({ key }) =>
-      key.name === undefined
-        ? `source ${key.source}`
-        : `${driver.host.cluster.sources[key.source].resource} ${keyText(key)}`;
+    const shown = ({ key }) => `${driver.host.cluster.sources[key.source].resource} ${keyText(key)}`;
     return {
       calls: driver.calls,
       log: driver.logs.filter(({ level }) => !["trace", "debug"].includes(level)),

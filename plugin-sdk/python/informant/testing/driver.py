@@ -482,7 +482,7 @@ class Driver:
         is_same = before is not None and projection.payload(before, wanted) == projection.payload(object, wanted)
         if rule.get("changedOnly") and is_same:
             return None
-        return self._upsert(reason, attempt, key, before is None, before if rule.get("old") else None, object)
+        return self._upsert(reason, attempt, key, before is None, before, object)
 
     def _upsert(self, reason: str, attempt: int, key: Any, is_new: bool, old: Any, object: Any) -> float | None:
         rule = self._rule(object)
@@ -497,7 +497,7 @@ class Driver:
             with self._calling("handler"):
                 if is_new:
                     return self._instance.on_add(about, call, document)
-                previous = None if old is None else projection.document(old, wanted)
+                previous = projection.document(old, wanted) if old is not None and rule.get("old") else None
                 return self._instance.on_update(about, call, previous, document)
 
         asked = self._recorded("on-add" if is_new else "on-update", key, reason, attempt, handle)

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from functools import partial
-from typing import Any
+from enum import Enum
+from typing import Any, NamedTuple
 
 from ...dispatch import Failed
 from ...errors import HostError, HttpError, KubeError
@@ -27,7 +27,7 @@ BACK_OFF_FIRST = 1.0
 BACK_OFF_MAX = 300.0
 REQUEUE_MIN = 0.1
 
-#: The most events of the plugin's own writes after one step.
+#: The most events of the plugin's own writes after one call.
 EVENTS_MAX = 1_000
 
 _ROLES = {
@@ -45,8 +45,39 @@ _SUFFIXES = {"counter": ("_total",), "gauge": ("",), "histogram": ("_count", "_s
 _NO_STATE = "kv needs the state database; add this line to config.toml: [state]"
 _INDEX_REMEDY = "add it to the scenario: config: {{ informer: {{ {0}: {{ index: {{ {1}: {2} }} }} }} }}"
 
-#: A call of the plugin, given the attempt.
-Call = Callable[[int], Any]
+
+class Known(Enum):
+    """What the plugin knows of an object before a call."""
+
+    #: It has accepted the state before, or received none.
+    EXACTLY = 1
+    #: As before, but a call has failed since. So it is called even if nothing that it receives has changed.
+    MAYBE = 2
+    #: Somebody asked for the call: an update without an old state.
+    ASKED = 3
+
+
+class ObjectCall(NamedTuple):
+    """Delivers what an object is when the call is made."""
+
+    reason: str
+    known: Known
+    before: Any = None
+
+
+class DeletedCall(NamedTuple):
+    """Delivers the end of an object, whose last state this is."""
+
+    reason: str
+    last: Any
+    final_state_unknown: bool = False
+
+
+class SyncedCall(NamedTuple):
+    """Delivers the end of a list."""
+
+
+Call = ObjectCall | DeletedCall | SyncedCall
 
 
 @dataclass
@@ -55,13 +86,15 @@ class Timer:
 
     key: Any
     due: float
-    attempt: int
     call: Call
-    #: The state before the event, as the plugin knows it. For retries.
-    before: Any = None
-    is_retry: bool = True
-    #: Failures that lengthen the back-off: not the waits that the plugin asked for.
-    failures: int = 0
+    attempt: int
+    #: Of a retry, those that lengthen the back-off: not the waits that the plugin asked for.
+    failures: int | None
+
+
+class DeadLetter(NamedTuple):
+    message: str
+    call: Call
 
 
 class Run:
@@ -75,7 +108,7 @@ class Run:
         self._answers = [dict(answer) for answer in scenario.answers]
         self._requests: list[dict[str, Any]] = []
         self._timers: dict[Any, Timer] = {}
-        self._dead_letters: dict[Any, tuple[str, Call]] = {}
+        self._dead_letters: dict[Any, DeadLetter] = {}
 
     def all(self) -> list[str]:
         """Runs all steps. Returns what differs."""
@@ -138,7 +171,7 @@ class Run:
             self._apply(object, "initial")
         if self._has("sync-handler"):
             for info in [info for info in driver.host.cluster.sources if (info.api_version, info.kind) in watched]:
-                self._make((info.id,), partial(driver._synced, info.id))
+                self._make((info.id,), SyncedCall())
 
     def _objects(self) -> list[Any]:
         """All objects that the scenario writes."""
@@ -178,11 +211,9 @@ class Run:
         elif step.action == "swap":
             self._refusable(lambda: self._started.swap(value))
         elif step.action == "trigger":
-            key = self._existing(value)
-            self._make(key, lambda attempt: self._again(key, "trigger", attempt))
-            self._settle()
+            self._ask(self._existing(value), ObjectCall("trigger", Known.ASKED))
         elif step.action == "requeue":
-            self._redeliver(value)
+            self._redeliver(step.node, value)
 
     def _apply(self, object: Any, reason: str) -> None:
         namespace = object["metadata"].get("namespace")
@@ -209,6 +240,7 @@ class Run:
                 return
         cluster.put(after)
         self._event(key, before, reason)
+        self._settle()
 
     def _delete(self, reference: Reference) -> None:
         cluster = self._started.host.cluster
@@ -220,6 +252,7 @@ class Run:
             return
         del cluster.objects[key]
         self._event(key, before, "watch")
+        self._settle()
 
     def _existing(self, reference: Reference) -> Any:
         key = self._key_of(reference)
@@ -228,34 +261,45 @@ class Run:
         return key
 
     def _key_of(self, reference: Reference) -> Any:
-        cluster = self._started.host.cluster
-        for key in cluster.objects:
-            if (cluster.sources[key[0]].resource, *key[1:]) == (
-                reference.resource,
-                reference.namespace,
-                reference.name,
-            ):
-                return key
-        return None
+        return next((key for key in self._started.host.cluster.objects if self._is_its(key, reference)), None)
+
+    def _is_its(self, key: Any, reference: Reference) -> bool:
+        resource = self._started.host.cluster.sources[key[0]].resource
+        return (resource, *key[1:]) == (reference.resource, reference.namespace, reference.name)
 
     def _event(self, key: Any, before: Any, reason: str) -> None:
-        """Delivers what an object is now; ``before`` is its previous state. While a retry is due, that delivers it."""
-        driver = self._started
-        timer = self._timers.get(key)
-        known = timer.before if timer is not None and timer.is_retry else before
-
-        def call(attempt: int) -> Any:
-            now = driver.host.cluster.objects.get(key)
-            if now is not None:
-                return driver._deliver(key, known, now, reason, attempt)
-            if before is not None and driver._selects(before):
-                return driver._call_delete(reason, attempt, key, before, False)
-            return None
-
-        if timer is not None and timer.is_retry:
-            timer.attempt, timer.call = 0, call
+        """Delivers what an object is now. While a retry is due, that delivers it."""
+        if before is not None and not self._started._selects(before):
+            before = None
+        now, retry = self._received(key), self._retry(key)
+        pending = None if retry is None else retry.call
+        if isinstance(pending, DeletedCall) or (before is None and now is None):
+            # What follows is delivered after the end of the object before.
+            return
+        if now is None:
+            call: Call = DeletedCall(reason, before)
+        elif isinstance(pending, ObjectCall):
+            call = pending._replace(reason=reason)
         else:
-            self._make(key, call, before=before)
+            call = ObjectCall(reason, Known.MAYBE if key in self._dead_letters else Known.EXACTLY, before)
+        if retry is None:
+            self._make(key, call)
+        else:
+            retry.attempt, retry.call = 0, call
+
+    def _received(self, key: Any) -> Any:
+        """The object of a key, if the plugin receives it."""
+        object = self._started.host.cluster.objects.get(key)
+        return object if object is not None and self._started._selects(object) else None
+
+    def _retry(self, key: Any) -> Timer | None:
+        timer = self._timers.get(key)
+        return None if timer is None or timer.failures is None else timer
+
+    def _ask(self, key: Any, call: Call) -> None:
+        """Makes a call that somebody asks for, unless a retry is due."""
+        if self._retry(key) is None:
+            self._make(key, call)
         self._settle()
 
     def _settle(self) -> None:
@@ -268,50 +312,61 @@ class Run:
                 self._scenario.root.fail(f"the plugin still writes after {EVENTS_MAX} events: compare before writing")
             self._event(*changed.pop(0), "watch")
 
-    def _again(self, key: Any, reason: str, attempt: int) -> Any:
-        """Calls the plugin for an object that has not changed."""
-        object = self._started.host.cluster.objects.get(key)
-        if object is None or not self._started._selects(object):
-            return None
-        return self._started._upsert(reason, attempt, key, False, None, object)
-
-    def _make(self, key: Any, call: Call, attempt: int = 0, before: Any = None, failures: int = 0) -> None:
+    def _make(self, key: Any, call: Call, attempt: int = 0, failures: int = 0) -> None:
         """Makes a call, and keeps what follows from it."""
-        driver = self._started
-        calls = len(driver.calls)
+        calls, failed = len(self._started.calls), None
         try:
-            call(attempt)
-        except Failed as failed:
-            self._forget(key)
-            if failed.kind == "permanent":
-                self._dead_letters[key] = (failed.message, call)
-            elif failed.kind == "retry-after":
-                due = self._now + failed.failure.after_ms / 1000
-                self._timers[key] = Timer(key, due, attempt + 1, call, before, failures=failures)
-            else:
-                due = self._now + min(BACK_OFF_FIRST * 2**failures, BACK_OFF_MAX)
-                self._timers[key] = Timer(key, due, attempt + 1, call, before, failures=failures + 1)
-            return
+            self._call(key, call, attempt)
+        except Failed as error:
+            failed = error
         # An event that the plugin is not called for cancels nothing.
-        if len(driver.calls) == calls:
+        if len(self._started.calls) == calls:
             return
-        self._forget(key)
-        requeue = driver._requeues.get(key)
-        if requeue is not None:
-            due = self._now + max(requeue.seconds, REQUEUE_MIN)
-
-            def again(attempt: int) -> Any:
-                driver._requeues.pop(key, None)
-                if requeue.deleted is not None:
-                    return driver._call_delete("requeue-after", attempt, key, *requeue.deleted)
-                return self._again(key, "requeue-after", attempt)
-
-            self._timers[key] = Timer(key, due, 0, again, is_retry=False)
-
-    def _forget(self, key: Any) -> None:
-        """A call of a key ends what is due for it."""
         self._timers.pop(key, None)
+        if failed is None or failed.kind == "permanent":
+            self._end(key, call, failed)
+            return
+        if failed.kind == "retry-after":
+            after = failed.failure.after_ms / 1000
+        else:
+            after, failures = min(BACK_OFF_FIRST * 2**failures, BACK_OFF_MAX), failures + 1
+        if isinstance(call, ObjectCall) and call.known is Known.EXACTLY:
+            call = call._replace(known=Known.MAYBE)
+        self._timers[key] = Timer(key, self._now + after, call, attempt + 1, failures)
+
+    def _end(self, key: Any, call: Call, failed: Failed | None) -> None:
+        """A call has succeeded, or is not retried."""
         self._dead_letters.pop(key, None)
+        if failed is None:
+            self._keep_requeue(key)
+        # A dead letter is about an object.
+        elif not isinstance(call, SyncedCall):
+            self._dead_letters[key] = DeadLetter(failed.message, call)
+        # It was created again while the delete was retried.
+        if isinstance(call, DeletedCall) and self._received(key) is not None:
+            self._event(key, None, "watch")
+
+    def _call(self, key: Any, call: Call, attempt: int) -> None:
+        driver, now = self._started, self._received(key)
+        if isinstance(call, SyncedCall):
+            driver._synced(key[0], attempt)
+        elif isinstance(call, DeletedCall):
+            driver._call_delete(call.reason, attempt, key, call.last, call.final_state_unknown)
+        elif now is not None and call.known is Known.EXACTLY:
+            driver._deliver(key, call.before, now, call.reason, attempt)
+        elif now is not None:
+            is_new = call.known is Known.MAYBE and call.before is None
+            driver._upsert(call.reason, attempt, key, is_new, call.before, now)
+
+    def _keep_requeue(self, key: Any) -> None:
+        """Keeps the call that the plugin has asked for."""
+        requeue = self._started._requeues.get(key)
+        if requeue is None:
+            return
+        call: Call = ObjectCall("requeue-after", Known.ASKED)
+        if requeue.deleted is not None:
+            call = DeletedCall("requeue-after", *requeue.deleted)
+        self._timers[key] = Timer(key, self._now + max(requeue.seconds, REQUEUE_MIN), call, 0, None)
 
     def _wait(self, seconds: float) -> None:
         end = self._now + seconds
@@ -322,20 +377,26 @@ class Run:
             timer = due[0]
             self._now = max(self._now, timer.due)
             del self._timers[timer.key]
-            self._make(timer.key, timer.call, timer.attempt, timer.before, timer.failures)
+            self._make(timer.key, timer.call, timer.attempt, timer.failures or 0)
             self._settle()
         self._now = end
 
-    def _redeliver(self, reference: Reference | None) -> None:
-        """Redelivers dead letters."""
-        wanted = None if reference is None else self._existing(reference)
-        due = [(key, call) for key, (_, call) in self._dead_letters.items() if wanted in (None, key)]
-        if reference is not None and not due:
-            reference.node.fail(f"{reference.text} is no dead letter")
-        for key, call in due:
-            again = call if len(key) == 1 else lambda attempt, key=key: self._again(key, "requeue", attempt)
-            self._make(key, again)
-        self._settle()
+    def _redeliver(self, node: Node, reference: Reference | None) -> None:
+        """Redelivers dead letters, or the object of a key."""
+        keys = list(self._dead_letters)
+        if reference is not None:
+            keys += self._started.host.cluster.objects
+            keys = [key for key in keys if self._is_its(key, reference)][:1]
+        if not keys:
+            of = "" if reference is None else f" of {reference.text}"
+            node.at("requeue").fail(f"the plugin has no dead letter{of}")
+        for key in keys:
+            # As if for the first time.
+            call: Call = ObjectCall("requeue", Known.MAYBE)
+            letter = self._dead_letters.get(key)
+            if letter is not None and isinstance(letter.call, DeletedCall) and self._received(key) is None:
+                call = letter.call._replace(reason="requeue")
+            self._ask(key, call)
 
     def _answer(self, request: HttpRequest) -> Any:
         """The answer to an HTTP request: of the first that matches and is not used up."""
@@ -410,13 +471,13 @@ class Run:
             "writes": [write_of(sent) for sent in host.cluster.sent],
             "http": self._requests,
             "deadLetters": [
-                {"object": self._shown(key), "error": error} for key, (error, _) in self._dead_letters.items()
+                {"object": self._shown(key), "error": letter.message} for key, letter in self._dead_letters.items()
             ],
         }
 
     def _shown(self, key: Any) -> str:
         source = self._started.host.cluster.sources[key[0]]
-        return f"source {source.id}" if len(key) == 1 else f"{source.resource} {key_text(key)}"
+        return f"{source.resource} {key_text(key)}"
 
     def _state_differences(self, expect: Expect) -> list[str]:
         node, cluster = expect.node, self._started.host.cluster
