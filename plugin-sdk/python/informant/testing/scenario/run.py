@@ -1,34 +1,25 @@
-"""Runs a scenario: the plugin in a driver, with retries, dead letters and a clock that only ``wait`` moves."""
+"""Runs a scenario: the plugin in a driver, on a clock that only ``wait`` moves."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...dispatch import Failed
 from ...errors import HostError, HttpError, KubeError
 from ...host import ROLES, HttpRequest
 from ..cluster import merged, resource_of
 from ..driver import Driver
+from .calls import Calls, Known, ObjectCall, SyncedCall
 from .expect import difference, fits, kv_difference, members_differences, shown, stream_differences
 from .format import STREAMS, Expect, Reference, Scenario, Step, reference_text
 from .happened import call_of, expected_calls, key_text, line_of, write_of
 from .nodes import Node
 
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
-
-#: Seconds; as in Informant, without what it adds at random.
-BACK_OFF_FIRST = 1.0
-BACK_OFF_MAX = 300.0
-REQUEUE_MIN = 0.1
-
-#: The most events of the plugin's own writes after one call.
-EVENTS_MAX = 1_000
 
 _ROLES = {
     "on-add": "event-handler",
@@ -46,69 +37,16 @@ _NO_STATE = "kv needs the state database; add this line to config.toml: [state]"
 _INDEX_REMEDY = "add it to the scenario: config: {{ informer: {{ {0}: {{ index: {{ {1}: {2} }} }} }} }}"
 
 
-class Known(Enum):
-    """What the plugin knows of an object before a call."""
-
-    #: It has accepted the state before, or received none.
-    EXACTLY = 1
-    #: As before, but a call has failed since. So it is called even if nothing that it receives has changed.
-    MAYBE = 2
-    #: Somebody asked for the call: an update without an old state.
-    ASKED = 3
-
-
-class ObjectCall(NamedTuple):
-    """Delivers what an object is when the call is made."""
-
-    reason: str
-    known: Known
-    before: Any = None
-
-
-class DeletedCall(NamedTuple):
-    """Delivers the end of an object, whose last state this is."""
-
-    reason: str
-    last: Any
-    final_state_unknown: bool = False
-
-
-class SyncedCall(NamedTuple):
-    """Delivers the end of a list."""
-
-
-Call = ObjectCall | DeletedCall | SyncedCall
-
-
-@dataclass
-class Timer:
-    """A call that is due later: a retry, or one that the plugin asked for."""
-
-    key: Any
-    due: float
-    call: Call
-    attempt: int
-    #: Of a retry, those that lengthen the back-off: not the waits that the plugin asked for.
-    failures: int | None
-
-
-class DeadLetter(NamedTuple):
-    message: str
-    call: Call
-
-
 class Run:
     """One run of a scenario."""
 
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
         self._driver: Driver | None = None
+        self._calls: Calls
         self._refusal: str | None = None
-        self._now = 0.0
         self._answers = [dict(answer) for answer in scenario.answers]
         self._requests: list[dict[str, Any]] = []
-        self._timers: dict[Any, Timer] = {}
-        self._dead_letters: dict[Any, DeadLetter] = {}
 
     def all(self) -> list[str]:
         """Runs all steps. Returns what differs."""
@@ -137,6 +75,7 @@ class Run:
         scenario = self._scenario
         plugin, allow = scenario.plugin, scenario.plugin.allow or {}
         driver = self._driver = Driver(scenario.path, config=plugin.config, name=plugin.name, log_level="info")
+        self._calls = Calls(driver, scenario.root)
         for key, value in scenario.kv.items():
             driver.host.keys.rows[key] = (value if isinstance(value, str) else json.dumps(value)).encode()
         if "http" in allow:
@@ -171,7 +110,7 @@ class Run:
             self._apply(object, "initial")
         if self._has("sync-handler"):
             for info in [info for info in driver.host.cluster.sources if (info.api_version, info.kind) in watched]:
-                self._make((info.id,), SyncedCall())
+                self._calls.make((info.id,), SyncedCall())
 
     def _objects(self) -> list[Any]:
         """All objects that the scenario writes."""
@@ -205,13 +144,13 @@ class Run:
         elif step.action == "delete":
             self._delete(value)
         elif step.action == "wait":
-            self._wait(value)
+            self._calls.wait(value)
         elif step.action == "http":
             self._answers = [dict(answer) for answer in value]
         elif step.action == "swap":
             self._refusable(lambda: self._started.swap(value))
         elif step.action == "trigger":
-            self._ask(self._existing(value), ObjectCall("trigger", Known.ASKED))
+            self._calls.ask(self._existing(value), ObjectCall("trigger", Known.ASKED))
         elif step.action == "requeue":
             self._redeliver(step.node, value)
 
@@ -239,20 +178,20 @@ class Run:
             if before == after:
                 return
         cluster.put(after)
-        self._event(key, before, reason)
-        self._settle()
+        self._calls.event(key, before, reason)
+        self._calls.settle()
 
     def _delete(self, reference: Reference) -> None:
         cluster = self._started.host.cluster
         key = self._existing(reference)
         before = cluster.objects[key]
         if before["metadata"].get("finalizers"):
-            time = (START + timedelta(seconds=self._now)).strftime("%Y-%m-%dT%H:%M:%SZ")
+            time = (START + timedelta(seconds=self._calls.now)).strftime("%Y-%m-%dT%H:%M:%SZ")
             self._change(key, merged(before, {"metadata": {"deletionTimestamp": time}}), "watch")
             return
         del cluster.objects[key]
-        self._event(key, before, "watch")
-        self._settle()
+        self._calls.event(key, before, "watch")
+        self._calls.settle()
 
     def _existing(self, reference: Reference) -> Any:
         key = self._key_of(reference)
@@ -267,123 +206,9 @@ class Run:
         resource = self._started.host.cluster.sources[key[0]].resource
         return (resource, *key[1:]) == (reference.resource, reference.namespace, reference.name)
 
-    def _event(self, key: Any, before: Any, reason: str) -> None:
-        """Delivers what an object is now. While a retry is due, that delivers it."""
-        if before is not None and not self._started._selects(before):
-            before = None
-        now, retry = self._received(key), self._retry(key)
-        pending = None if retry is None else retry.call
-        if isinstance(pending, DeletedCall) or (before is None and now is None):
-            # What follows is delivered after the end of the object before.
-            return
-        if now is None:
-            call: Call = DeletedCall(reason, before)
-        elif isinstance(pending, ObjectCall):
-            call = pending._replace(reason=reason)
-        else:
-            call = ObjectCall(reason, Known.MAYBE if key in self._dead_letters else Known.EXACTLY, before)
-        if retry is None:
-            self._make(key, call)
-        else:
-            retry.attempt, retry.call = 0, call
-
-    def _received(self, key: Any) -> Any:
-        """The object of a key, if the plugin receives it."""
-        object = self._started.host.cluster.objects.get(key)
-        return object if object is not None and self._started._selects(object) else None
-
-    def _retry(self, key: Any) -> Timer | None:
-        timer = self._timers.get(key)
-        return None if timer is None or timer.failures is None else timer
-
-    def _ask(self, key: Any, call: Call) -> None:
-        """Makes a call that somebody asks for, unless a retry is due."""
-        if self._retry(key) is None:
-            self._make(key, call)
-        self._settle()
-
-    def _settle(self) -> None:
-        """Delivers the events of the plugin's own writes."""
-        changed = self._started.host.cluster.changed
-        events = 0
-        while changed:
-            events += 1
-            if events > EVENTS_MAX:
-                self._scenario.root.fail(f"the plugin still writes after {EVENTS_MAX} events: compare before writing")
-            self._event(*changed.pop(0), "watch")
-
-    def _make(self, key: Any, call: Call, attempt: int = 0, failures: int = 0) -> None:
-        """Makes a call, and keeps what follows from it."""
-        calls, failed = len(self._started.calls), None
-        try:
-            self._call(key, call, attempt)
-        except Failed as error:
-            failed = error
-        # An event that the plugin is not called for cancels nothing.
-        if len(self._started.calls) == calls:
-            return
-        self._timers.pop(key, None)
-        if failed is None or failed.kind == "permanent":
-            self._end(key, call, failed)
-            return
-        if failed.kind == "retry-after":
-            after = failed.failure.after_ms / 1000
-        else:
-            after, failures = min(BACK_OFF_FIRST * 2**failures, BACK_OFF_MAX), failures + 1
-        if isinstance(call, ObjectCall) and call.known is Known.EXACTLY:
-            call = call._replace(known=Known.MAYBE)
-        self._timers[key] = Timer(key, self._now + after, call, attempt + 1, failures)
-
-    def _end(self, key: Any, call: Call, failed: Failed | None) -> None:
-        """A call has succeeded, or is not retried."""
-        self._dead_letters.pop(key, None)
-        if failed is None:
-            self._keep_requeue(key)
-        # A dead letter is about an object.
-        elif not isinstance(call, SyncedCall):
-            self._dead_letters[key] = DeadLetter(failed.message, call)
-        # It was created again while the delete was retried.
-        if isinstance(call, DeletedCall) and self._received(key) is not None:
-            self._event(key, None, "watch")
-
-    def _call(self, key: Any, call: Call, attempt: int) -> None:
-        driver, now = self._started, self._received(key)
-        if isinstance(call, SyncedCall):
-            driver._synced(key[0], attempt)
-        elif isinstance(call, DeletedCall):
-            driver._call_delete(call.reason, attempt, key, call.last, call.final_state_unknown)
-        elif now is not None and call.known is Known.EXACTLY:
-            driver._deliver(key, call.before, now, call.reason, attempt)
-        elif now is not None:
-            is_new = call.known is Known.MAYBE and call.before is None
-            driver._upsert(call.reason, attempt, key, is_new, call.before, now)
-
-    def _keep_requeue(self, key: Any) -> None:
-        """Keeps the call that the plugin has asked for."""
-        requeue = self._started._requeues.get(key)
-        if requeue is None:
-            return
-        call: Call = ObjectCall("requeue-after", Known.ASKED)
-        if requeue.deleted is not None:
-            call = DeletedCall("requeue-after", *requeue.deleted)
-        self._timers[key] = Timer(key, self._now + max(requeue.seconds, REQUEUE_MIN), call, 0, None)
-
-    def _wait(self, seconds: float) -> None:
-        end = self._now + seconds
-        while True:
-            due = sorted((timer for timer in self._timers.values() if timer.due <= end), key=lambda timer: timer.due)
-            if not due:
-                break
-            timer = due[0]
-            self._now = max(self._now, timer.due)
-            del self._timers[timer.key]
-            self._make(timer.key, timer.call, timer.attempt, timer.failures or 0)
-            self._settle()
-        self._now = end
-
     def _redeliver(self, node: Node, reference: Reference | None) -> None:
         """Redelivers dead letters, or the object of a key."""
-        keys = list(self._dead_letters)
+        keys = list(self._calls.dead_letters)
         if reference is not None:
             keys += self._started.host.cluster.objects
             keys = [key for key in keys if self._is_its(key, reference)][:1]
@@ -391,12 +216,7 @@ class Run:
             of = "" if reference is None else f" of {reference.text}"
             node.at("requeue").fail(f"the plugin has no dead letter{of}")
         for key in keys:
-            # As if for the first time.
-            call: Call = ObjectCall("requeue", Known.MAYBE)
-            letter = self._dead_letters.get(key)
-            if letter is not None and isinstance(letter.call, DeletedCall) and self._received(key) is None:
-                call = letter.call._replace(reason="requeue")
-            self._ask(key, call)
+            self._calls.redeliver(key)
 
     def _answer(self, request: HttpRequest) -> Any:
         """The answer to an HTTP request: of the first that matches and is not used up."""
@@ -464,15 +284,13 @@ class Run:
         """What the streams of an ``expect`` are compared with."""
         if self._driver is None:
             return {stream: [] for stream in STREAMS}
-        host = self._driver.host
+        host, letters = self._driver.host, self._calls.dead_letters.items()
         return {
             "calls": [call_of(call) for call in self._driver.calls],
             "log": [line_of(line) for line in host.logs if line.level not in ("trace", "debug")],
             "writes": [write_of(sent) for sent in host.cluster.sent],
             "http": self._requests,
-            "deadLetters": [
-                {"object": self._shown(key), "error": letter.message} for key, letter in self._dead_letters.items()
-            ],
+            "deadLetters": [{"object": self._shown(key), "error": letter.message} for key, letter in letters],
         }
 
     def _shown(self, key: Any) -> str:
