@@ -7,13 +7,11 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"informant.example/plugin-sdk/go/informant"
-	"informant.example/plugin-sdk/go/internal/host"
 )
 
 // Scenario runs a scenario file, which informant plugin test runs, too, against the plugin of the package under test:
@@ -49,65 +47,7 @@ func Scenario(t testing.TB, file string, unmarshal func(document []byte, value a
 	r.all()
 }
 
-// As in Informant, without what it adds at random.
-const (
-	backOffFirst = time.Second
-	backOffMax   = 5 * time.Minute
-	requeueMin   = 100 * time.Millisecond
-)
-
 var scenarioStart = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-
-// call is a call of the plugin.
-type call struct {
-	what   what
-	reason informant.Reason
-	known  known
-	// The state before the event that the plugin knows; nil if there is none.
-	before object
-	// Of an object that is gone: its last state.
-	last    object
-	unknown bool
-}
-
-// what is what a call delivers.
-type what int
-
-const (
-	// What an object is when the call is made.
-	objectCall what = iota
-	// The end of an object.
-	deletedCall
-	// The end of a list.
-	syncedCall
-)
-
-// known is what the plugin knows of an object before a call.
-type known int
-
-const (
-	// It has accepted the state before, or received none.
-	exactly known = iota
-	// As before, but a call has failed since. So it is called even if nothing that it receives has changed.
-	maybe
-	// Somebody asked for the call: an update without an old state.
-	asked
-)
-
-// timer is a call that is due later: a retry, or one that the plugin asked for.
-type timer struct {
-	due     time.Duration
-	call    call
-	attempt uint32
-	isRetry bool
-	// Failures that lengthen the back-off: not the waits that the plugin asked for.
-	failures uint32
-}
-
-type deadLetter struct {
-	message string
-	call    call
-}
 
 // run is one run of a scenario.
 type run struct {
@@ -330,7 +270,7 @@ func (r *run) act(step node) {
 	case step.has("trigger"):
 		r.ask(r.existing(step.at("trigger")), call{reason: informant.ReasonTrigger, known: asked})
 	case step.has("requeue"):
-		r.redeliver(step.at("requeue"))
+		r.requeue(step.at("requeue"))
 	}
 }
 
@@ -403,164 +343,8 @@ func (r *run) isIts(at key, reference node) bool {
 	return r.plugin.fake.source(at.source).Resource == resource && at.String() == name
 }
 
-// event delivers what an object is now. While a retry is due, that delivers it.
-func (r *run) event(at key, before object, reason informant.Reason) {
-	if rule := r.plugin.ruleFor(at); rule == nil || before != nil && !rule.selects(at, before) {
-		before = nil
-	}
-	now, retry := r.received(at), r.retry(at)
-	if before == nil && now == nil || retry != nil && retry.call.what == deletedCall {
-		// What follows is delivered after the end of the object before.
-		return
-	}
-	_, isDead := r.deadLetters[at]
-	due := call{reason: reason, before: before}
-	switch {
-	case now == nil:
-		due = call{what: deletedCall, reason: reason, last: before}
-	case retry != nil:
-		due = retry.call
-		due.reason = reason
-	case isDead:
-		due.known = maybe
-	}
-	if retry == nil {
-		r.make(at, due, 0, 0)
-	} else {
-		retry.attempt, retry.call = 0, due
-	}
-}
-
-// received returns the object of a key, if the plugin receives it.
-func (r *run) received(at key) object {
-	o, rule := r.plugin.fake.objects[at], r.plugin.ruleFor(at)
-	if o == nil || rule == nil || !rule.selects(at, o) {
-		return nil
-	}
-	return o
-}
-
-func (r *run) retry(at key) *timer {
-	if due := r.timers[at]; due != nil && due.isRetry {
-		return due
-	}
-	return nil
-}
-
-// ask makes a call that somebody asks for, unless a retry is due.
-func (r *run) ask(at key, due call) {
-	if r.retry(at) == nil {
-		r.make(at, due, 0, 0)
-	}
-	r.settle()
-}
-
-// settle delivers the events of the plugin's own writes.
-func (r *run) settle() {
-	fake := r.plugin.fake
-	for events := 0; len(fake.changed) > 0; events++ {
-		if events > settleCallsMax {
-			r.root.fail("the plugin still writes after " + strconv.Itoa(settleCallsMax) + " events: compare before you write")
-		}
-		next := fake.changed[0]
-		fake.changed = fake.changed[1:]
-		r.event(next.at, next.before, informant.ReasonWatch)
-	}
-}
-
-// make makes a call, and keeps what follows from it.
-func (r *run) make(at key, due call, attempt, failures uint32) {
-	calls := len(r.plugin.calls)
-	err := r.call(at, due, attempt)
-	// An event that the plugin is not called for cancels nothing.
-	if len(r.plugin.calls) == calls {
-		return
-	}
-	delete(r.timers, at)
-	if err == nil || informant.IsTerminal(err) {
-		r.end(at, due, err)
-		return
-	}
-	after := min(backOffFirst<<min(failures, 20), backOffMax)
-	if failure := host.FailureOf(err); failure.Kind == host.RetryAfter {
-		after = time.Duration(failure.AfterMS) * time.Millisecond
-	} else {
-		failures++
-	}
-	if due.what == objectCall && due.known == exactly {
-		due.known = maybe
-	}
-	r.timers[at] = &timer{due: r.now + after, call: due, attempt: attempt + 1, isRetry: true, failures: failures}
-}
-
-// end keeps what follows from a call that has succeeded, or is not retried.
-func (r *run) end(at key, ended call, err error) {
-	delete(r.deadLetters, at)
-	switch {
-	case err == nil:
-		r.keepRequeue(at)
-	// A dead letter is about an object.
-	case ended.what != syncedCall:
-		r.deadLetters[at] = deadLetter{host.FailureOf(err).Message, ended}
-	}
-	// It was created again while the delete was retried.
-	if ended.what == deletedCall && r.received(at) != nil {
-		r.event(at, nil, informant.ReasonWatch)
-	}
-}
-
-func (r *run) call(at key, due call, attempt uint32) error {
-	p, now := r.plugin, r.received(at)
-	switch {
-	case due.what == syncedCall:
-		return p.synced(at.source, attempt)
-	case due.what == deletedCall:
-		return p.onDelete(due.reason, at, due.last, due.unknown, attempt)
-	case now == nil:
-		return nil
-	case due.known == exactly:
-		return p.deliverAs(due.reason, at, due.before, now, attempt)
-	default:
-		return p.onUpsert(due.reason, at, due.known == maybe && due.before == nil, due.before, now, attempt)
-	}
-}
-
-// keepRequeue keeps the call that the plugin has asked for.
-func (r *run) keepRequeue(at key) {
-	requeue, isAsked := r.plugin.requeues[at]
-	if !isAsked {
-		return
-	}
-	due := call{reason: informant.ReasonRequeueAfter, known: asked}
-	if requeue.last != nil {
-		due = call{what: deletedCall, reason: due.reason, last: requeue.last, unknown: requeue.unknown}
-	}
-	r.timers[at] = &timer{due: r.now + max(requeue.after, requeueMin), call: due}
-}
-
-func (r *run) wait(passing time.Duration) {
-	end := r.now + passing
-	for {
-		var next key
-		var first *timer
-		for _, at := range slices.SortedFunc(maps.Keys(r.timers), compareKeys) {
-			if due := r.timers[at]; due.due <= end && (first == nil || due.due < first.due) {
-				next, first = at, due
-			}
-		}
-		if first == nil {
-			break
-		}
-		r.now = max(r.now, first.due)
-		delete(r.timers, next)
-		r.make(next, first.call, first.attempt, first.failures)
-		r.settle()
-	}
-	r.now = end
-}
-
-// redeliver redelivers dead letters, or the object of a key.
-func (r *run) redeliver(reference node) {
+// requeue redelivers dead letters, or the object of a key.
+func (r *run) requeue(reference node) {
 	keys, of := slices.SortedFunc(maps.Keys(r.deadLetters), compareKeys), ""
 	if reference.text() != "all" {
 		of = " of " + reference.text()
@@ -573,13 +357,7 @@ func (r *run) redeliver(reference node) {
 		reference.fail("the plugin has no dead letter" + of)
 	}
 	for _, at := range keys {
-		// As if for the first time.
-		due := call{reason: informant.ReasonRequeue, known: maybe}
-		if letter := r.deadLetters[at]; letter.call.what == deletedCall && r.received(at) == nil {
-			due = letter.call
-			due.reason = informant.ReasonRequeue
-		}
-		r.ask(at, due)
+		r.redeliver(at)
 	}
 }
 

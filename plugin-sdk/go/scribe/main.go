@@ -113,7 +113,11 @@ func synced(ctx *informant.Context, _ *informant.Synced) error {
 		pods++
 	}
 	slog.Info(fmt.Sprintf("synced with %d pods", pods))
-	return nil
+	var never bool
+	if _, err := ctx.KV.GetJSON("never", &never); err != nil || !never {
+		return err
+	}
+	return informant.TerminalError(errors.New("never"))
 }
 
 func act(ctx *informant.Context, e *informant.Event, pod *Pod) (informant.Result, error) {

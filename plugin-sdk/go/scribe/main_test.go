@@ -137,6 +137,8 @@ func TestMistakesInAFileAreRefused(t *testing.T) {
 		"steps: [{ wait: 10 }]":                                     "steps[0].wait: 10 is not a duration: write",
 		"steps: [{ delete: web/a }]":                                `steps[0].delete: "web/a" is not a reference`,
 		"steps: [{ delete: v1/pods web/a }]":                        "steps[0].delete: v1/pods web/a does not exist",
+		"steps: [{ requeue: v1/pods web/a }]":                       "requeue: the plugin has no dead letter of v1/pods web/a",
+		"steps: [{ requeue: all }]":                                 "steps[0].requeue: the plugin has no dead letter",
 		"steps: [{ expect: { calls: [{ call: on-change }] } }]":     "calls[0].call: there is no such call;",
 		"steps: [{ expect: { calls: [on-add v1/nodes a] } }]":       "no informer of the plugin watches v1/nodes",
 		"steps: [{ expect: { metrics: { seen: 1 } } }]":             "the manifest declares no metric seen",

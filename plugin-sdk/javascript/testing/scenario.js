@@ -5,6 +5,7 @@ import { mock, test } from "node:test";
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
+import { START_MS } from "./scenario/calls.js";
 import { readScenario } from "./scenario/format.js";
 import { Run } from "./scenario/run.js";
 
@@ -17,7 +18,7 @@ export function scenario(file, options) {
 /** Runs the scenario in a file. Throws an AssertionError with all that differs. */
 export async function runScenario(file, { path } = {}) {
   const run = new Run(await readScenario(fileOf(file), path === undefined ? undefined : fileOf(path)));
-  mock.timers.enable({ apis: ["Date"], now: run.now });
+  mock.timers.enable({ apis: ["Date"], now: START_MS });
   try {
     const differences = await run.all((now) => mock.timers.setTime(now));
     assert.ok(differences.length === 0, differences.join("\n"));

@@ -57,6 +57,8 @@ test("mistakes in a file have a line and a remedy", async () => {
     "steps:\n- delete: web/a":
       'a.scenario.yaml:2: steps[0].delete: "web/a" is not a reference: write RESOURCE NAMESPACE/NAME',
     "steps:\n- delete: v1/pods web/a": "a.scenario.yaml:2: steps[0].delete: v1/pods web/a does not exist",
+    "steps: [{ requeue: v1/pods web/a }]": "steps[0].requeue: the plugin has no dead letter of v1/pods web/a",
+    "steps: [{ requeue: all }]": "a.scenario.yaml:1: steps[0].requeue: the plugin has no dead letter",
     "steps: [{ expect: { calls: [{ call: on-change }] } }]": 'calls[0].call: "on-change" is none of on-add,',
     "steps:\n- expect: { calls: [on-add v1/nodes a] }":
       "a.scenario.yaml:2: steps[0].expect.calls[0]: no informer of the plugin watches v1/nodes",
@@ -69,6 +71,19 @@ test("mistakes in a file have a line and a remedy", async () => {
     const found = await errorOf(text);
     assert.ok(found.includes(message), `${text}: ${found}`);
   }
+});
+
+test("writes without an end are refused", async () => {
+  const script = `import { kube } from "informant";
+export const onAdd = (pod, event) =>
+  kube.defer.patch(event, { metadata: { annotations: { version: pod.metadata.resourceVersion } } });
+export const onUpdate = onAdd;`;
+  writeFileSync(join(folder, "busy.js"), script);
+  const file = join(folder, "busy.scenario.yaml");
+  const plugin = "{ informers: [pods], allow: { kube: [{ resource: v1/pods, verbs: [patch] }] } }";
+  const config = `config: { informer: { pods: { resource: v1/pods } }, plugin: { busy: ${plugin} } }`;
+  writeFileSync(file, `path: busy.js\n${config}\nsteps: [{ apply: ${POD} }]`);
+  await assert.rejects(runScenario(file), { message: /:1: the plugin still writes after 1000 events/ });
 });
 
 test("a call as text is one that succeeded", async () => {

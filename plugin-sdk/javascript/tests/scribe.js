@@ -116,7 +116,10 @@ export const onDelete = (last, event) => {
 };
 
 /** @type {import("informant").SyncHandler} */
-export const onSynced = () => log.info(`synced with ${store.list("pods").length} pods`);
+export const onSynced = () => {
+  log.info(`synced with ${store.list("pods").length} pods`);
+  if (kv.get("never")) throw new Permanent("never");
+};
 
 /** @type {import("informant").IndexFunction} */
 export const index = (pod) => ({ node: pod.spec?.nodeName });

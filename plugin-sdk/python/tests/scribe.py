@@ -59,6 +59,8 @@ def gone(last, event):
 @on.synced
 def synced():
     log.info("synced with %d pods", len(list(store.list("pods"))))
+    if kv.get("never"):
+        raise Permanent("never")
 
 
 @index("node", "v1", "Pod", fields=["/spec/nodeName"])

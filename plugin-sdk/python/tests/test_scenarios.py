@@ -148,6 +148,8 @@ steps:
             ("steps:\n- wait: 10", "a.scenario.yaml:2: steps[0].wait: 10 is not a duration: write it as 30s or 5m"),
             ("steps:\n- delete: web/a", 'a.scenario.yaml:2: steps[0].delete: "web/a" is not a reference'),
             ("steps:\n- delete: v1/pods web/a", "a.scenario.yaml:2: steps[0].delete: v1/pods web/a does not exist"),
+            ("steps: [{ requeue: v1/pods web/a }]", "steps[0].requeue: the plugin has no dead letter of v1/pods web/a"),
+            ("steps: [{ requeue: all }]", "a.scenario.yaml:1: steps[0].requeue: the plugin has no dead letter"),
             ("steps: [{ expect: { calls: [{ call: on-change }] } }]", 'calls[0].call: "on-change" is none of on-add,'),
             ("steps: [{ expect: { calls: [on-add v1/nodes a] } }]", "no informer of the plugin watches v1/nodes"),
             ("steps: [{ expect: { metrics: { seen: 1 } } }]", "the manifest declares no metric seen"),
@@ -155,6 +157,14 @@ steps:
         ):
             with self.subTest(text):
                 self.assertIn(message, self.outcome(text))
+
+    def test_writes_without_an_end_are_refused(self) -> None:
+        handler = "from informant import kube, on\n@on.upsert('v1', 'Pod')\n"
+        handler += "def f(pod, event): kube.patch(event, annotations={'version': pod.metadata.resourceVersion})\n"
+        config = "config: { plugin: { a: { allow: { kube: [{ resource: v1/pods, verbs: [patch] }] } } } }"
+        file = self.write(f"{config}\nsteps: [{{ apply: {POD} }}]", "a.scenario.yaml")
+        with self.assertRaisesRegex(ScenarioError, "a.scenario.yaml:1: the plugin still writes after 1000 events"):
+            run_scenario(file, self.write(handler, "handler.py"))
 
     def test_types_are_those_of_the_core_schema(self) -> None:
         text = "[08, 010, 0x10, 0o17, -3, 1e3, .5, True, FALSE, Null, ~, yes, 1_0, 12:30, 2026-01-01, .inf]"

@@ -132,6 +132,7 @@ fn mistakes_in_a_file_have_a_line_and_a_remedy() {
         "steps:\n- delete: web/a",
         "steps:\n- delete: v1/pods web/a",
         "steps: [{ requeue: v1/pods web/a }, { apply: POD }]",
+        "steps: [{ requeue: all }]",
         "steps:\n- apply: { kind: Pod }",
         "steps: 1",
         "objects: [{ apiVersion: v1, kind: Node, metadata: { name: a } }]\nsteps: []",
@@ -150,6 +151,7 @@ fn mistakes_in_a_file_have_a_line_and_a_remedy() {
     a.scenario.yaml:2: steps[0].delete: "web/a" is not a reference: write RESOURCE NAMESPACE/NAME, as in v1/pods shop/web-0
     a.scenario.yaml:2: steps[0].delete: v1/pods web/a does not exist: apply it first
     a.scenario.yaml:1: steps[0].requeue: the plugin has no dead letter of v1/pods web/a
+    a.scenario.yaml:1: steps[0].requeue: the plugin has no dead letter
     a.scenario.yaml:2: steps[0].apply: an object lacks apiVersion
     a.scenario.yaml:1: steps: 1 is not a list
     a.scenario.yaml:1: objects[0]: no informer of the plugin watches v1/nodes, and allow.kube does not cover it: add one of both to `config`, or remove the object
@@ -248,26 +250,21 @@ fn what_only_informant_can_do_is_refused() {
 mod broken {
     use informant_plugin_sdk::prelude::*;
 
-    /// Fails to start as `refuses`, and to sync as `fails`. It plays one role.
-    pub(crate) struct Broken {
-        fails: bool,
-    }
+    /// Fails to start with `refuses`, and plays one role.
+    pub(crate) struct Broken;
 
     impl Plugin for Broken {
         fn init(init: Init) -> Result<Self> {
             match init.plugin.as_str() {
                 "refuses" => Err(Failure::permanent("config: it refuses")),
-                name => Ok(Self { fails: name == "fails" }),
+                _ => Ok(Self),
             }
         }
     }
 
     impl SyncHandler for Broken {
         fn on_synced(&mut self, _: &Synced) -> Result {
-            match self.fails {
-                true => Err(Failure::permanent("it fails")),
-                false => Ok(()),
-            }
+            Ok(())
         }
     }
 
@@ -288,112 +285,13 @@ fn a_refused_plugin_fails_the_scenario_unless_expected() {
 
 #[test]
 fn roles_that_a_plugin_lacks_are_not_called() {
-    let config = "config: { informer: { pods: { resource: v1/pods } }, plugin: { fails: {} } }\n";
+    let config = "config: { informer: { pods: { resource: v1/pods } } }\n";
     let with = |calls: &str| {
         let text = format!("{config}steps: [{{ apply: POD, expect: {{ calls: {calls} }} }}]").replace("POD", POD);
         outcome_of::<broken::Broken>(&text, &[])
     };
-    // A dead letter is about an object.
-    assert_eq!(
-        with("[{ call: on-synced, object: v1/pods, result: permanent }], deadLetters: []"),
-        "passed"
-    );
+    assert_eq!(with("[on-synced v1/pods]"), "passed");
     assert_snapshot!(with("[on-add v1/pods web/a]"), @"a.scenario.yaml:2: steps[0].expect.calls[0]: the plugin has no function for on-add: add its role to `export!`");
-}
-
-#[test]
-fn a_change_before_a_retry_is_delivered_by_it() {
-    let text = "
-config: { informer: { pods: { resource: v1/pods } }, plugin: { scribe: { allow: { http: [https://example.com/] } } } }
-http: [{ url: '*' }]
-steps:
-  - apply: { apiVersion: v1, kind: Pod, metadata: { name: a, annotations: { do: fail } } }
-    expect: { calls: [on-synced, { call: on-add, attempt: 0, result: retry }] }
-  - patch: { apiVersion: v1, kind: Pod, metadata: { name: a, annotations: { do: post } } }
-    expect: { calls: [] }
-  - wait: 1s
-    expect: { calls: [{ call: on-add, attempt: 0, result: ok }] }
-  # The plugin knows the object of a trigger.
-  - http: [{ url: '*', error: timeout }]
-  - trigger: v1/pods default/a
-    expect: { calls: [{ call: on-update, reason: trigger, result: retry }], http: [{ error: timeout }] }
-  - patch: { apiVersion: v1, kind: Pod, metadata: { name: a, annotations: { do: never } } }
-  - wait: 1s
-    expect: { calls: [{ call: on-update, reason: watch, result: permanent }], deadLetters: [v1/pods default/a] }
-  # Of one that is deleted, the delete is redelivered.
-  - delete: v1/pods default/a
-    expect: { calls: [{ call: on-delete, result: ok }], deadLetters: [], log: { includes: [delete default/a -] } }
-";
-    assert_eq!(outcome(text), "passed");
-}
-
-#[test]
-fn a_retry_calls_even_if_nothing_visible_changed() {
-    let text = "
-config: { informer: { pods: { resource: v1/pods } }, plugin: { scribe: { allow: { http: [https://example.com/] } } } }
-http: [{ url: '*' }]
-steps:
-  - apply:
-      apiVersion: v1
-      kind: Pod
-      metadata: { name: a, annotations: { do: post } }
-      status: { phase: Running }
-  - http: [{ url: '*', error: timeout }]
-  - trigger: v1/pods default/a
-    expect: { calls: { includes: [{ call: on-update, reason: trigger, result: retry }] } }
-  - patch: { apiVersion: v1, kind: Pod, metadata: { name: a }, spec: { nodeName: n1 } }
-  # It waits for the retry.
-  - trigger: v1/pods default/a
-    expect: { calls: [] }
-  - http: [{ url: '*' }]
-  - wait: 1s
-    expect:
-      calls: [{ call: on-update, reason: watch, attempt: 0, result: ok }]
-      # A trigger has no old state.
-      log: [update default/a - to Running]
-";
-    assert_eq!(outcome(text), "passed");
-}
-
-#[test]
-fn a_requeued_dead_letter_is_shown_as_an_add() {
-    let text = "
-steps:
-  - apply: POD
-    expect: { deadLetters: [v1/pods web/a], calls: { includes: [on-synced] } }
-  # It has not accepted the state before.
-  - patch: { apiVersion: v1, kind: Pod, metadata: { namespace: web, name: a }, spec: { nodeName: n1 } }
-    expect: { calls: [{ call: on-update, result: permanent }] }
-  - requeue: v1/pods web/a
-    expect: { calls: [{ call: on-add, reason: requeue, result: permanent }], deadLetters: [v1/pods web/a] }
-  - patch: { apiVersion: v1, kind: Pod, metadata: { namespace: web, name: a, annotations: { do: nothing } } }
-    expect: { calls: [on-update], deadLetters: [] }
-  - requeue: v1/pods web/a
-    expect: { calls: [{ call: on-add, reason: requeue }] }
-  - requeue: all
-";
-    assert_snapshot!(outcome(text), @"a.scenario.yaml:14: steps[5].requeue: the plugin has no dead letter");
-}
-
-#[test]
-fn deletes_that_fail_are_delivered_again() {
-    let text = "
-steps:
-  - apply: { apiVersion: v1, kind: Pod, metadata: { name: dead } }
-  - delete: v1/pods default/dead
-    expect: { calls: [on-add, { call: on-delete, result: permanent }], deadLetters: [v1/pods default/dead] }
-  - requeue: v1/pods default/dead
-    expect: { calls: [{ call: on-delete, reason: requeue, result: ok }], deadLetters: [] }
-  - apply: { apiVersion: v1, kind: Pod, metadata: { name: later } }
-  - delete: v1/pods default/later
-    expect: { calls: [on-add, { call: on-delete, result: retry }] }
-  # The next object of this name is added after the end of the one before.
-  - apply: { apiVersion: v1, kind: Pod, metadata: { name: later } }
-    expect: { calls: [] }
-  - wait: 1s
-    expect: { calls: [{ call: on-delete, attempt: 1, result: ok }, { call: on-add, attempt: 0 }] }
-";
-    assert_eq!(outcome_of::<busy::Busy>(text, &[]), "passed");
 }
 
 mod busy {
@@ -425,14 +323,6 @@ mod busy {
                 kube::defer_patch(&kube::of(event)).merge(&json!({ "metadata": { "annotations": annotations } }))?;
             }
             Ok(Action::done())
-        }
-
-        fn on_delete(&mut self, event: &Event, _: Deleted<Value>) -> Result<Action> {
-            match event.name.as_str() {
-                "dead" if event.reason == Reason::Watch => Err(Failure::permanent("dead")),
-                "later" if event.attempt == 0 => Err(Failure::retryable("later")),
-                _ => Ok(Action::done()),
-            }
         }
     }
 

@@ -1,23 +1,13 @@
-// Runs a scenario: the plugin in a driver, with retries, dead letters and a clock that only `wait` moves.
+// Runs a scenario: the plugin in a driver, on a clock that only `wait` moves.
 import { isDeepStrictEqual } from "node:util";
 
 import { isMapping, keyText, merged, resourceOf } from "../cluster.js";
 import { Driver } from "../driver.js";
 import { seriesOf } from "../host.js";
 import { Failed } from "../instance.js";
+import { Calls } from "./calls.js";
 import { stateDifferences, streamDifferences, pattern } from "./expect.js";
 import { STREAMS, referenceText } from "./format.js";
-
-/** 2026-01-01T00:00:00Z. */
-const START_MS = Date.UTC(2026, 0, 1);
-
-/** As in Informant, without what it adds at random. */
-const BACK_OFF_FIRST_MS = 1_000;
-const BACK_OFF_MAX_MS = 300_000;
-const REQUEUE_MIN_MS = 100;
-
-/** The most events of the plugin's own writes after one call. */
-const EVENTS_MAX = 1_000;
 
 const ROLES = {
   "on-add": "event-handler",
@@ -31,14 +21,11 @@ const ROLES = {
 const DEFINITIONS = ["v1/namespaces", "apiextensions.k8s.io/v1/customresourcedefinitions"];
 
 export class Run {
-  now = START_MS;
   #scenario;
   #driver;
+  #calls;
   #answers;
   #refusal;
-  /** Calls that are due later, by key: retries, which have `failures`, and calls that the plugin asked for. */
-  #timers = new Map();
-  #deadLetters = new Map();
   #kinds;
   #setClock;
 
@@ -78,6 +65,7 @@ export class Run {
     const { cluster } = driver.host;
     cluster.watchesAll = false;
     this.#driver = driver;
+    this.#calls = new Calls(driver, this.#scenario.root, this.#setClock);
     driver.host.keys = new Map(
       Object.entries(kv).map(([key, value]) => [key, typeof value === "string" ? value : JSON.stringify(value)]),
     );
@@ -103,7 +91,7 @@ export class Run {
     for (const object of objects) await this.#apply(object, "initial");
     const isSynced = ({ isWatched }) => isWatched && this.#has("sync-handler");
     for (const { id } of cluster.sources.filter(isSynced)) {
-      await this.#make({ source: id }, { what: "synced" });
+      await this.#calls.make({ source: id }, { what: "synced" });
     }
   }
 
@@ -144,7 +132,7 @@ export class Run {
         await this.#delete(value);
         break;
       case "wait":
-        await this.#wait(value);
+        await this.#calls.wait(value);
         break;
       case "http":
         this.#answers = value;
@@ -153,7 +141,7 @@ export class Run {
         await this.#refusable(() => this.#swap(value));
         break;
       case "trigger":
-        await this.#ask(this.#existing(value), { what: "object", reason: "trigger", known: "asked" });
+        await this.#calls.ask(this.#existing(value), { what: "object", reason: "trigger", known: "asked" });
         break;
       case "requeue":
         await this.#redeliver(node, value);
@@ -192,8 +180,8 @@ export class Run {
     // The API server writes nothing then.
     if (before !== undefined && isDeepStrictEqual(before, written)) return;
     cluster.put(written);
-    await this.#event(key, before, reason);
-    await this.#settle();
+    await this.#calls.event(key, before, reason);
+    await this.#calls.settle();
   }
 
   async #delete(reference) {
@@ -201,13 +189,13 @@ export class Run {
     const key = this.#existing(reference);
     const before = cluster.object(key);
     if ((before.metadata.finalizers ?? []).length > 0) {
-      const deletionTimestamp = new Date(this.now).toISOString().replace(/\.\d+Z/, "Z");
+      const deletionTimestamp = new Date(this.#calls.now).toISOString().replace(/\.\d+Z/, "Z");
       await this.#change(key, before, merged(before, { metadata: { deletionTimestamp } }), "watch");
       return;
     }
     cluster.remove(key);
-    await this.#event(key, before, "watch");
-    await this.#settle();
+    await this.#calls.event(key, before, "watch");
+    await this.#calls.settle();
   }
 
   #existing({ text, resource, namespace, name, node }) {
@@ -228,136 +216,6 @@ export class Run {
     return sources[key.source].resource === resource && key.namespace === namespace && key.name === name;
   }
 
-  /** Delivers what an object is now. While a retry is due, that delivers it. */
-  async #event(key, before, reason) {
-    const id = JSON.stringify(key);
-    const was = before !== undefined && this.#driver.selects(before, key) ? before : undefined;
-    const now = this.#received(key);
-    const retry = this.#retry(id);
-    // What follows is delivered after the end of the object before.
-    if (retry?.call.what === "deleted" || (was === undefined && now === undefined)) return;
-    let call = { what: "object", reason, known: this.#deadLetters.has(id) ? "maybe" : "exactly", before: was };
-    if (now === undefined) call = { what: "deleted", reason, last: was, finalStateUnknown: false };
-    else if (retry !== undefined) call = { ...retry.call, reason };
-    if (retry === undefined) await this.#make(key, call);
-    else Object.assign(retry, { attempt: 0, call });
-  }
-
-  /** The object of a key, if the plugin receives it. */
-  #received(key) {
-    const object = this.#driver.host.cluster.object(key);
-    return object !== undefined && this.#driver.selects(object, key) ? object : undefined;
-  }
-
-  #retry(id) {
-    const timer = this.#timers.get(id);
-    return timer?.failures === undefined ? undefined : timer;
-  }
-
-  /** Makes a call that somebody asks for, unless a retry is due. */
-  async #ask(key, call) {
-    if (this.#retry(JSON.stringify(key)) === undefined) await this.#make(key, call);
-    await this.#settle();
-  }
-
-  /** Delivers the events of the plugin's own writes. */
-  async #settle() {
-    const { changed } = this.#driver.host.cluster;
-    for (let calls = 0; changed.length > 0; calls++) {
-      if (calls > EVENTS_MAX)
-        throw new Error(
-          `${this.#scenario.root.place}: the plugin still writes after ${EVENTS_MAX} events: compare before writing`,
-        );
-      const { key, before } = changed.shift();
-      await this.#event(key, before, "watch");
-    }
-  }
-
-  /**
-   * Makes a call, and keeps what follows from it. It is about
-   * - an `object`, which is delivered as it is then. What the plugin knows before, it knows `exactly`: it has accepted
-   *   the state `before`, or received none. Or `maybe`: a call has failed since, so it is called even if nothing that it
-   *   receives has changed. Or somebody `asked`: an update without an old state.
-   * - one that was `deleted`, whose `last` state this is.
-   * - the end of a list, `synced`.
-   */
-  async #make(key, call, { attempt = 0, failures = 0 } = {}) {
-    const id = JSON.stringify(key);
-    const calls = this.#driver.calls.length;
-    let failed;
-    try {
-      await this.#call(key, call, attempt);
-    } catch (error) {
-      if (!(error instanceof Failed)) throw error;
-      failed = error;
-    }
-    // An event that the plugin is not called for cancels nothing.
-    if (failed === undefined && this.#driver.calls.length === calls) return;
-    this.#timers.delete(id);
-    if (failed === undefined || failed.kind === "permanent") {
-      await this.#end(key, call, failed);
-      return;
-    }
-    const again = call.known === "exactly" ? { ...call, known: "maybe" } : call;
-    // A wait that the handler asked for does not lengthen the next back-off.
-    const counted = failed.kind === "retry-after" ? failures : failures + 1;
-    const due = this.now + (failed.afterMs ?? Math.min(BACK_OFF_FIRST_MS * 2 ** failures, BACK_OFF_MAX_MS));
-    this.#timers.set(id, { key, due, call: again, attempt: attempt + 1, failures: counted });
-  }
-
-  /** A call has succeeded, or is not retried. */
-  async #end(key, call, failed) {
-    const id = JSON.stringify(key);
-    this.#deadLetters.delete(id);
-    if (failed === undefined) this.#keepRequeue(key);
-    // A dead letter is about an object.
-    else if (call.what !== "synced") this.#deadLetters.set(id, { key, error: failed.message, call });
-    // It was created again while the delete was retried.
-    if (call.what === "deleted" && this.#received(key) !== undefined) await this.#event(key, undefined, "watch");
-  }
-
-  async #call(key, { what, reason, known, before, last, finalStateUnknown }, attempt) {
-    const driver = this.#driver;
-    const now = what === "object" ? this.#received(key) : undefined;
-    if (what === "synced") await driver.syncedSource(key.source, attempt);
-    else if (what === "deleted") await driver.callDelete(key, last, finalStateUnknown, { reason, attempt });
-    else if (now !== undefined && known === "exactly") await driver.deliver(key, before, now, { reason, attempt });
-    else if (now !== undefined) {
-      const isNew = known === "maybe" && before === undefined;
-      await driver.upsert(key, before, now, { reason, attempt, isNew });
-    }
-  }
-
-  /** Keeps the call that the plugin has asked for. */
-  #keepRequeue(key) {
-    const requeue = this.#driver.requeueOf(key);
-    if (requeue === undefined) return;
-    const { afterMs, deleted } = requeue;
-    const reason = "requeue-after";
-    const call =
-      deleted === undefined ? { what: "object", reason, known: "asked" } : { what: "deleted", reason, ...deleted };
-    const due = this.now + Math.max(afterMs, REQUEUE_MIN_MS);
-    this.#timers.set(JSON.stringify(key), { key, due, call });
-  }
-
-  async #wait(milliseconds) {
-    const end = this.now + milliseconds;
-    for (;;) {
-      const [timer] = [...this.#timers.values()].filter(({ due }) => due <= end).sort((a, b) => a.due - b.due);
-      if (timer === undefined) break;
-      this.#setNow(Math.max(timer.due, this.now));
-      this.#timers.delete(JSON.stringify(timer.key));
-      await this.#make(timer.key, timer.call, timer);
-      await this.#settle();
-    }
-    this.#setNow(end);
-  }
-
-  #setNow(now) {
-    this.now = now;
-    this.#setClock(now);
-  }
-
   async #swap(path) {
     await this.#driver.swap(path);
     this.#checkWhatCanMatch();
@@ -365,20 +223,14 @@ export class Run {
 
   /** Redelivers dead letters, or the object of a key. */
   async #redeliver(node, reference) {
-    let keys = [...this.#deadLetters.values()].map(({ key }) => key);
+    let keys = [...this.#calls.deadLetters.values()].map(({ key }) => key);
     if (reference !== undefined)
       keys = [...keys, ...this.#keys()].filter((key) => this.#isIts(key, reference)).slice(0, 1);
     if (keys.length === 0) {
       const of = reference === undefined ? "" : ` of ${reference.text}`;
       node.at("requeue").fail(`the plugin has no dead letter${of}`);
     }
-    for (const key of keys) {
-      const letter = this.#deadLetters.get(JSON.stringify(key));
-      const isGone = letter?.call.what === "deleted" && this.#received(key) === undefined;
-      // An object is delivered as if for the first time.
-      const call = isGone ? letter.call : { what: "object", known: "maybe" };
-      await this.#ask(key, { ...call, reason: "requeue" });
-    }
+    for (const key of keys) await this.#calls.redeliver(key);
   }
 
   /** The answer to an HTTP request: of the first that matches and is not used up. */
@@ -446,13 +298,14 @@ export class Run {
       const [, base, subresource] = /^((?:[^/]+\/)?v[^/]+\/[^/]+)(?:\/(.+))?$/.exec(resource);
       return { ...write, object: `${base} ${object}`, ...(subresource === undefined ? {} : { subresource }) };
     };
+    const letters = [...this.#calls.deadLetters.values()];
     const shown = ({ key }) => `${driver.host.cluster.sources[key.source].resource} ${keyText(key)}`;
     return {
       calls: driver.calls,
       log: driver.logs.filter(({ level }) => !["trace", "debug"].includes(level)),
       writes: driver.host.cluster.sent.map(writeOf),
       http: driver.requests,
-      deadLetters: [...this.#deadLetters.values()].map((letter) => ({ object: shown(letter), error: letter.error })),
+      deadLetters: letters.map((letter) => ({ object: shown(letter), error: letter.message })),
     };
   }
 

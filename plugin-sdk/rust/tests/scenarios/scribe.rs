@@ -34,6 +34,12 @@ struct Status {
     phase: Option<String>,
 }
 
+impl Pod {
+    fn wanted(&self) -> &str {
+        self.metadata.annotations.get("do").map_or("", String::as_str)
+    }
+}
+
 fn phase_of(pod: Option<&Pod>) -> &str {
     pod.and_then(|pod| pod.status.phase.as_deref()).unwrap_or("-")
 }
@@ -68,14 +74,21 @@ impl EventHandler<Pod> for Scribe {
 
     fn on_delete(&mut self, event: &Event, pod: Deleted<Pod>) -> Result<Action> {
         self.begin("delete", event, phase_of(pod.last.as_ref()))?;
-        Ok(Action::done())
+        match pod.last.as_ref().map_or("", Pod::wanted) {
+            "never-delete" if event.reason != Reason::Requeue => Err(Failure::permanent("never")),
+            "fail-delete" if event.attempt == 0 => Err(Failure::retryable("not yet")),
+            _ => Ok(Action::done()),
+        }
     }
 }
 
 impl SyncHandler for Scribe {
     fn on_synced(&mut self, _: &Synced) -> Result {
         info!("synced with {} pods", store::list("pods").objects::<Value>().count());
-        Ok(())
+        match kv::get_json("never")? {
+            Some(true) => Err(Failure::permanent("never")),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -111,7 +124,7 @@ impl Scribe {
     }
 
     fn act(&mut self, event: &Event, pod: &Pod) -> Result<Action> {
-        let wanted = pod.metadata.annotations.get("do").map_or("", String::as_str);
+        let wanted = pod.wanted();
         let is_labeled = pod.metadata.labels.get("seen").is_some_and(|seen| seen == "yes");
         match wanted {
             "fail" if event.attempt < 2 => return Err(Failure::retryable("not yet")),
