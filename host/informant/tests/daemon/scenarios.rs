@@ -120,7 +120,7 @@ fn scenarios_of_the_test_kits_pass_in_informant() {
         assert!(text.ends_with("1 passed, 0 failed\n"), "{name}: {text}");
         passed += 1;
     }
-    assert_eq!(passed, 6);
+    assert_eq!(passed, 7);
 }
 
 #[test]

@@ -32,6 +32,7 @@ pub(super) const KIT: &[File] = kit![
     "testing/projection.js",
     "testing/realms.js",
     "testing/scenario.js",
+    "testing/scenario/calls.js",
     "testing/scenario/expect.js",
     "testing/scenario/format.js",
     "testing/scenario/run.js",
