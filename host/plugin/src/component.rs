@@ -1,6 +1,7 @@
 //! A component that can be a plugin: validated, compiled and linked, but not running.
 
 pub(crate) mod binary;
+pub(crate) mod by_digest;
 pub(crate) mod imports;
 pub(crate) mod interface_name;
 pub(crate) mod manifest;
@@ -8,7 +9,6 @@ pub(crate) mod precompile;
 pub(crate) mod roles;
 pub(crate) mod runner;
 pub(crate) mod script;
-pub(crate) mod shared;
 pub(crate) mod stubs;
 
 use std::path::Path;

@@ -14,10 +14,10 @@ use crate::artifacts::Artifacts;
 use crate::artifacts::last_good::LastGood;
 use crate::capability::Services;
 use crate::component::binary::SdkInfo;
+use crate::component::by_digest::SharedByDigest;
 use crate::component::manifest::Manifest;
 use crate::component::roles::Roles;
 use crate::component::runner::{Compiling, RunnerSources, RunnerStatus, ScriptRunners};
-use crate::component::shared::Shared;
 use crate::engine;
 use crate::engine::compile::{CompileQueue, Compiler};
 use crate::engine::scheduler::CpuScheduler;
@@ -169,9 +169,9 @@ impl PluginHost {
             ticker: Ticker::start(&engine).map_err(HostError::Ticker)?,
             offer: guest::offer(&engine).map_err(engine_error)?,
             runners: ScriptRunners::new(script_runners),
-            contents: Shared::default(),
-            manifests: Shared::default(),
-            documents: Shared::default(),
+            contents: SharedByDigest::default(),
+            manifests: SharedByDigest::default(),
+            documents: SharedByDigest::default(),
             engine,
             env,
             services,
@@ -264,5 +264,21 @@ impl PluginHost {
         let feed = plugin::feed(&version);
         let context = Arc::new(PluginContext::new(Arc::clone(runtime), config, listener, &version));
         Plugin::new(context, version, feed).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::test_host;
+
+    #[tokio::test]
+    async fn a_load_that_ended_keeps_no_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let host = test_host(folder.path());
+        let content = Content::new("greeter.wasm", *b"no component");
+        let loaded = host.load(PluginSpec::new("greeter", "greeter.wasm"), content).await;
+        assert!(loaded.is_err());
+        assert_eq!(host.runtime().contents.known(), 0);
     }
 }

@@ -15,10 +15,10 @@ use crate::artifacts::last_good::LastGood;
 use crate::bodies::Bodies;
 use crate::capability::parts::PluginParts;
 use crate::capability::{Capabilities, PluginCapabilities, Services};
+use crate::component::by_digest::SharedByDigest;
 use crate::component::manifest::Manifest;
 use crate::component::runner::{Compiling, ScriptRunners};
 use crate::component::script::Script;
-use crate::component::shared::Shared;
 use crate::component::{Offer, PluginComponent};
 use crate::effects::Effects;
 use crate::engine::scheduler::CpuScheduler;
@@ -45,11 +45,11 @@ pub(crate) struct Runtime {
     pub(crate) artifacts: Artifacts,
     pub(crate) runners: ScriptRunners<GuestState>,
     /// The contents of plugins that are being loaded.
-    pub(crate) contents: Shared<[u8]>,
-    /// The manifests of plugins.
-    pub(crate) manifests: Shared<Manifest>,
+    pub(crate) contents: SharedByDigest<[u8]>,
+    /// The manifests of plugins. Those that are no longer in use are forgotten with the next one.
+    pub(crate) manifests: SharedByDigest<Manifest>,
     /// The documents that they were parsed from.
-    pub(crate) documents: Shared<[u8]>,
+    pub(crate) documents: SharedByDigest<[u8]>,
     pub(crate) last_good: LastGood,
     pub(crate) scheduler: Arc<CpuScheduler>,
     /// Of a run of a scenario.

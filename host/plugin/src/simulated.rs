@@ -21,8 +21,8 @@ use crate::artifacts::last_good::LastGood;
 use crate::artifacts::{Artifact, Artifacts};
 use crate::capability::Services;
 use crate::component::Offer;
+use crate::component::by_digest::SharedByDigest;
 use crate::component::runner::{RunnerSources, ScriptRunners};
-use crate::component::shared::Shared;
 use crate::engine;
 use crate::engine::compile::{CompileQueue, Compiler};
 use crate::engine::scheduler::CpuScheduler;
@@ -91,9 +91,9 @@ impl PluginHost {
             ticker: Ticker::stopped(),
             offer: Arc::clone(&guests.offer),
             runners: ScriptRunners::new(RunnerSources::new()),
-            contents: Shared::default(),
-            manifests: Shared::default(),
-            documents: Shared::default(),
+            contents: SharedByDigest::default(),
+            manifests: SharedByDigest::default(),
+            documents: SharedByDigest::default(),
             engine,
             env,
             services,

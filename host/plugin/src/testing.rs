@@ -1,12 +1,15 @@
 //! Shared by this crate's tests.
 
 use std::fmt::{Debug, Write as _};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use informant_cache::{BoxFuture, Catalog, Environment, Moment};
 use informant_object::SourceId;
 use informant_spec::PluginSpec;
+use prometheus_client::registry::Registry;
+use tokio::runtime::Handle;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
@@ -14,7 +17,11 @@ use tracing::{Event, Metadata, Subscriber};
 use crate::capability::Services;
 use crate::capability::parts::{ActorWaker, CallStart, PluginParts};
 use crate::capability::permission::MayUse;
+use crate::component::runner::RunnerSources;
 use crate::effects::{self, Effects};
+use crate::engine::compile::Compiler;
+use crate::host::{HostOptions, PluginHost};
+use crate::metrics::PluginMetrics;
 
 /// A subscriber that keeps each event as a line: level, message, fields.
 #[derive(Clone, Default)]
@@ -90,6 +97,30 @@ impl Environment for TokioTime {
     }
 }
 
+/// A host without services, on this runtime.
+pub(crate) fn test_host(cache_dir: &Path) -> PluginHost {
+    let host = PluginHost::new(HostOptions {
+        cache_dir: cache_dir.to_owned(),
+        env: Arc::new(TokioTime),
+        handle: Handle::current(),
+        compiler: Compiler::InProcess,
+        services: no_services(),
+        metrics: PluginMetrics::register(&mut Registry::default()),
+        script_runners: RunnerSources::new(),
+    });
+    host.unwrap()
+}
+
+fn no_services() -> Services {
+    Services {
+        catalog: Catalog::new(),
+        kube: None,
+        key_value: None,
+        http: None,
+        observer: None,
+    }
+}
+
 /// What the capabilities of a plugin are made from: no services, and a clock that stands still.
 pub(crate) struct TestParts {
     plugin: Arc<str>,
@@ -105,13 +136,7 @@ impl TestParts {
         TestParts {
             plugin: Arc::from(plugin),
             spec: PluginSpec::new(plugin, "plugin.wasm"),
-            services: Services {
-                catalog: Catalog::new(),
-                kube: None,
-                key_value: None,
-                http: None,
-                observer: None,
-            },
+            services: no_services(),
             env: Arc::new(TokioTime),
             dry_run: Arc::new(effects::withheld(is_dry_run)),
             waker: Arc::default(),

@@ -2,27 +2,21 @@
 
 use std::sync::Arc;
 
-use informant_cache::Catalog;
 use informant_fuzz::{corpus, fuzz};
 use informant_spec::{Content, PluginSpec};
-use prometheus_client::registry::Registry;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde::{Deserialize, Serialize};
-use tokio::runtime::{Builder, Handle};
+use tokio::runtime::Builder;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::bindings::CONTRACT;
-use crate::capability::Services;
-use crate::component::runner::RunnerSources;
-use crate::engine::compile::Compiler;
-use crate::host::{HostOptions, PluginHost};
+use crate::host::PluginHost;
 use crate::instance::config::PluginConfig;
 use crate::instance::version::LoadedVersion;
-use crate::metrics::PluginMetrics;
-use crate::testing::TokioTime;
+use crate::testing::test_host;
 
 /// Bytes of the guest's memory.
 const MEMORY_BYTES: u64 = 4 << 16;
@@ -183,22 +177,7 @@ struct Guest {
 impl Guest {
     async fn load() -> Guest {
         let folder = tempfile::tempdir().unwrap();
-        let host = PluginHost::new(HostOptions {
-            cache_dir: folder.path().to_owned(),
-            env: Arc::new(TokioTime),
-            handle: Handle::current(),
-            compiler: Compiler::InProcess,
-            services: Services {
-                catalog: Catalog::new(),
-                kube: None,
-                key_value: None,
-                http: None,
-                observer: None,
-            },
-            metrics: PluginMetrics::register(&mut Registry::default()),
-            script_runners: RunnerSources::new(),
-        });
-        let host = host.unwrap();
+        let host = test_host(folder.path());
         let text = include_str!("fuzz/results.wat").replace("VERSION", CONTRACT);
         let text = text.replace("LENGTH", &DESCRIBED.len().to_string());
         let content = Content::new("results.wasm", wat::parse_str(text).unwrap());

@@ -8,18 +8,18 @@ use informant_spec::Digest;
 use crate::sync::lock;
 
 /// Values by the digest of what they are made from: a thousand plugins may have few files behind them.
-pub(crate) struct Shared<T: ?Sized>(Mutex<BTreeMap<Digest, Weak<T>>>);
+pub(crate) struct SharedByDigest<T: ?Sized>(Mutex<BTreeMap<Digest, Weak<T>>>);
 
 /// Frees the memory of what is no longer in use when it is dropped.
-pub(crate) struct ForgetUnused<'a, T: ?Sized>(&'a Shared<T>);
+pub(crate) struct ForgetUnused<'a, T: ?Sized>(&'a SharedByDigest<T>);
 
-impl<T: ?Sized> Default for Shared<T> {
-    fn default() -> Shared<T> {
-        Shared(Mutex::default())
+impl<T: ?Sized> Default for SharedByDigest<T> {
+    fn default() -> SharedByDigest<T> {
+        SharedByDigest(Mutex::default())
     }
 }
 
-impl<T: ?Sized> Shared<T> {
+impl<T: ?Sized> SharedByDigest<T> {
     /// The value with this digest that is in use, or else this one.
     pub(crate) fn share(&self, digest: Digest, value: &Arc<T>) -> Arc<T> {
         let mut known = lock(&self.0);
@@ -29,6 +29,12 @@ impl<T: ?Sized> Shared<T> {
         known.retain(|_, value| value.strong_count() > 0);
         known.insert(digest, Arc::downgrade(value));
         Arc::clone(value)
+    }
+
+    /// How many are known, in use or not yet forgotten.
+    #[cfg(test)]
+    pub(crate) fn known(&self) -> usize {
+        lock(&self.0).len()
     }
 
     /// The memory of what was in use is freed when this is dropped: until then, a weak handle keeps it.
@@ -49,13 +55,13 @@ mod tests {
 
     #[test]
     fn equal_values_are_in_memory_once() {
-        let shared = Shared::<[u8]>::default();
+        let shared = SharedByDigest::<[u8]>::default();
         let share = |bytes: &[u8]| shared.share(Digest::of(bytes), &Arc::from(bytes));
         let (first, second, other) = (share(b"a"), share(b"a"), share(b"b"));
         assert!(Arc::ptr_eq(&first, &second));
         assert_eq!(&other[..], b"b");
         drop((first, second));
         drop(shared.forget_unused());
-        assert_eq!(lock(&shared.0).len(), 1);
+        assert_eq!(shared.known(), 1);
     }
 }
