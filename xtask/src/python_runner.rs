@@ -98,6 +98,26 @@ pub(crate) fn build() -> Result<PathBuf> {
     Ok(runner)
 }
 
+/// Compiles the runner with the program of this workspace, once for all tests that run scripts in Python, as an image
+/// has it. Otherwise each of them takes sixteen seconds of processors.
+pub(crate) fn compile() -> Result<()> {
+    let program = std::path::absolute(workspace::target()?.join("debug").join("informant"))?;
+    let folder = components()?;
+    let runner = folder.join("informant-runner-python.wasm");
+    let compiled = folder.join("compiled");
+    if compiled.is_dir() && newest(&compiled)? > modified(&program)?.max(modified(&runner)?) {
+        return Ok(());
+    }
+    // Native code of earlier runners and versions. Informant reads none from folders that others may write.
+    if compiled.is_dir() {
+        std::fs::remove_dir_all(&compiled).with_context(|| format!("failed to remove {}", compiled.display()))?;
+    }
+    #[cfg(unix)]
+    std::fs::set_permissions(&folder, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .with_context(|| format!("failed to change {}", folder.display()))?;
+    cargo::run(Command::new(program).args(["plugin", "compile"]).arg(runner))
+}
+
 /// The packages in the runner, each as its package URL and its license.
 pub(crate) fn parts() -> [String; 3] {
     [

@@ -255,7 +255,11 @@ fn clippy() -> Result<()> {
 }
 
 fn build() -> Result<()> {
-    cargo::run(cargo::cargo()?.args(["build", "--locked", "--workspace", "--all-targets"]))
+    cargo::run(cargo::cargo()?.args(["build", "--locked", "--workspace", "--all-targets"]))?;
+    match python_runner::missing() {
+        Some(_) => Ok(()),
+        None => python_runner::compile(),
+    }
 }
 
 fn long_simulation() -> Result<()> {
