@@ -21,6 +21,15 @@ pub(crate) struct Args {
     /// fuzzing, the files of a release, the alert rules in promtool, and generated files in git.
     #[arg(long)]
     full: bool,
+    /// Run only the steps whose name contains this text, with what earlier runs have built.
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+}
+
+impl Args {
+    fn wants(&self, step: &Step) -> bool {
+        self.only.as_deref().is_none_or(|only| step.what.contains(only))
+    }
 }
 
 /// One check.
@@ -179,7 +188,17 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     } else {
         Default::default()
     };
-    for step in builds.iter().chain(STEPS).chain(full) {
+    let steps: Vec<&Step> = builds
+        .iter()
+        .chain(STEPS)
+        .chain(full)
+        .filter(|step| args.wants(step))
+        .collect();
+    ensure!(
+        !steps.is_empty(),
+        "no step has that name; without --only, all are listed as they run"
+    );
+    for step in steps {
         report::step(step.what);
         if let Some(why) = (step.missing)() {
             report::skipped(step.what, why);

@@ -78,9 +78,12 @@ impl Cuts {
 
     /// Where the byte at `at`, which is not cut, is in the copy.
     pub(crate) fn moved(&self, at: usize) -> usize {
-        let before = || self.0.iter().take_while(|cut| cut.range.start < at);
-        let cut: usize = before().map(|cut| cut.range.end.min(at) - cut.range.start).sum();
-        at + DIGEST_BYTES * before().filter(|cut| cut.has_digest).count() - cut
+        let before = self.0.iter().take_while(|cut| cut.range.start < at);
+        let (digests, cut) = before.fold((0, 0), |(digests, cut), this| {
+            let bytes = this.range.end.min(at) - this.range.start;
+            (digests + usize::from(this.has_digest), cut + bytes)
+        });
+        at + DIGEST_BYTES * digests - cut
     }
 }
 

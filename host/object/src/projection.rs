@@ -177,8 +177,11 @@ impl Writer<'_> {
         let mut missing = (0..names.len()).fold(0u64, |missing, number| missing | 1 << number);
         while let Some(name) = self.cursor.next_member(&mut members)? {
             let text = self.cursor.text();
-            let number = names.iter().position(|child| name.is(text, &child.name));
-            let Some(number) = number.filter(|number| missing >> number & 1 == 1) else {
+            let mut unseen = names
+                .iter()
+                .enumerate()
+                .filter(|(number, _)| missing >> number & 1 == 1);
+            let Some((number, _)) = unseen.find(|(_, child)| name.is(text, &child.name)) else {
                 self.cursor.skip_value()?;
                 continue;
             };

@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use crate::object::Object;
 use crate::paths::PathSet;
 use crate::pointer::{Pointer, PointerError};
 
@@ -119,6 +120,20 @@ impl Shape {
         Shape::new("", "", Vec::new(), true).expect("nothing is dropped")
     }
 
+    /// Whether `object` has this apiVersion and kind.
+    #[must_use]
+    pub fn is_type_of(&self, object: &Object) -> bool {
+        self.begins(object.text()) || *object.kind() == self.kind && *object.api_version() == self.api_version
+    }
+
+    /// Whether `text` begins with both, as parsing inserts them and as API servers write them. Each object is asked.
+    fn begins(&self, text: &str) -> bool {
+        let inside = text.strip_prefix('{').unwrap_or_default();
+        let begin = |first: &str, second: &str| inside.strip_prefix(first).is_some_and(|rest| rest.starts_with(second));
+        let both = self.splice_api_version().zip(self.splice_kind());
+        both.is_some_and(|(version, kind)| begin(version, kind) || begin(kind, version))
+    }
+
     pub(crate) fn paths(&self) -> &PathSet {
         &self.compiled.paths
     }
@@ -226,6 +241,27 @@ mod tests {
         );
         // Another kind is kept, so that it can be refused.
         assert!(read(r#"{"kind":"Secret","apiVersion":"v1","metadata":{"name":"a"},"data":{}}"#).contains("Secret"));
+    }
+
+    #[test]
+    fn type_of_an_object_is_seen_wherever_it_is_written() {
+        let pods = Shape::of("v1", "Pod");
+        for (text, is_pod) in [
+            (r#"{"metadata":{"name":"a"}}"#, true),
+            (r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}"#, true),
+            (r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"}}"#, true),
+            (
+                r#"{ "metadata":{"name":"a"}, "kind": "Pod","apiVersion":"v\u0031"}"#,
+                true,
+            ),
+            (r#"{"kind":"","metadata":{"name":"a"},"kind":"Pod"}"#, true),
+            (r#"{"kind":"Pod","metadata":{"name":"a"},"apiVersion":"v2"}"#, false),
+            (r#"{"kind":"PodList","apiVersion":"v1","metadata":{"name":"a"}}"#, false),
+            (r#"{"apiVersion":"v1","metadata":{"name":"a"},"kind":"Secret"}"#, false),
+        ] {
+            let object = Object::parse(text.as_bytes(), &pods).unwrap();
+            assert_eq!(pods.is_type_of(&object), is_pod, "{text}");
+        }
     }
 
     fn digest(pointers: &[&str]) -> Result<Shape, PointerError> {

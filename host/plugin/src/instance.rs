@@ -11,6 +11,7 @@ pub(crate) mod guest;
 pub(crate) mod version;
 pub(crate) mod wasi;
 
+use std::pin::pin;
 use std::time::Duration;
 
 use informant_cache::{Awaited, Reason};
@@ -59,7 +60,7 @@ macro_rules! call {
     ($self:ident, $role:ident, $kind:expr, $source:expr, $export:literal, $function:ident($($argument:ident),*)) => {{
         let guest = $self.exports.$role.as_ref()?;
         begin(&mut $self.store, $kind, $source);
-        let answer = $self.watchdog.run(guest.$function(&mut $self.store, $($argument),*)).await;
+        let answer = $self.watchdog.run(pin!(guest.$function(&mut $self.store, $($argument),*))).await;
         Some($self.finish($export, answer))
     }};
 }
@@ -79,7 +80,7 @@ impl Instance {
         let mut store = GuestState::store(engine, resources, &watchdog, component.script.as_deref());
         let watchdog = watchdog.with_budget(&store.data().budget);
         begin(&mut store, CallKind::Start, None);
-        let made = watchdog.run(component.pre.instantiate_async(&mut store)).await;
+        let made = watchdog.run(pin!(component.pre.instantiate_async(&mut store))).await;
         let instance = match made {
             Ok(Ok(instance)) => instance,
             Ok(Err(error)) if is_refusal(&error) => return Err(refusal(&error, &store)),
@@ -124,7 +125,7 @@ impl Instance {
         begin(&mut self.store, CallKind::Describe, None);
         let answer = self
             .watchdog
-            .run(self.exports.lifecycle.call_describe(&mut self.store, context))
+            .run(pin!(self.exports.lifecycle.call_describe(&mut self.store, context)))
             .await;
         self.finish("describe", answer)
     }
@@ -141,7 +142,7 @@ impl Instance {
         self.store.data_mut().capabilities.continue_init(before);
         let answer = self
             .watchdog
-            .run(self.exports.lifecycle.call_init(&mut self.store, context))
+            .run(pin!(self.exports.lifecycle.call_init(&mut self.store, context)))
             .await;
         let called = self.finish("init", answer);
         self.take_effects().keep(before);
@@ -235,7 +236,7 @@ impl Instance {
         let guest = self.exports.state.as_ref()?;
         begin(&mut self.store, CallKind::Swap, None);
         self.store.set_hostcall_fuel(usize::MAX);
-        let answer = self.watchdog.run(guest.call_save(&mut self.store)).await;
+        let answer = self.watchdog.run(pin!(guest.call_save(&mut self.store))).await;
         self.store.set_hostcall_fuel(TRANSFER_BYTES_MAX);
         let called = self.finish("save", answer);
         self.observe("save", None, &called, |_| None);

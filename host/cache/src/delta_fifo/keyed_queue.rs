@@ -70,9 +70,12 @@ impl KeyedQueue {
     }
 
     pub(super) fn find_hashed(&self, hash: u64, key: KeyRef<'_>) -> KeySlot {
-        let position = self
-            .positions
-            .find(hash, |&position| self.entries[self.index(position)].deltas.key() == key);
+        let is_meant = |&position: &u32| {
+            let entry = &self.entries[self.index(position)];
+            // The hash first: the key is in the object, which is rarely in the processor's cache.
+            entry.hash == hash && entry.deltas.key() == key
+        };
+        let position = self.positions.find(hash, is_meant);
         KeySlot {
             hash,
             index: position.map(|&position| self.index(position)),

@@ -57,8 +57,9 @@ impl DeltaFifo {
         let mut is_unchanged = vec![false; objects.len()];
         let mut vanished = 0;
         let hashes = if self.queue.is_empty() && store.is_empty() {
-            // Nothing can have vanished or be unchanged.
-            Vec::new()
+            // Nothing can have vanished or be unchanged. Apart from queueing, so that the processor reads several
+            // objects at once.
+            objects.iter().map(|object| self.queue.hash(object.key())).collect()
         } else {
             let listed = ListIndex::new(&self.queue, &objects);
             // The order matters: the second step must see only keys that were not queued in the first.
@@ -155,7 +156,7 @@ impl DeltaFifo {
         );
     }
 
-    /// Queues the items, except unchanged ones. `hashes` are those of their keys, or empty if not computed yet.
+    /// Queues the items, except unchanged ones. `hashes` are those of their keys.
     fn queue_listed(
         &mut self,
         objects: Vec<Object>,
@@ -172,12 +173,10 @@ impl DeltaFifo {
             ..ReplaceSummary::default()
         };
         self.queue.reserve(objects.len() - unchanged);
-        for (item, (object, &is_unchanged)) in objects.into_iter().zip(is_unchanged).enumerate() {
+        for ((object, &hash), &is_unchanged) in objects.into_iter().zip(hashes).zip(is_unchanged) {
             if is_unchanged && self.options.skip_unchanged {
                 continue;
             }
-            let hash = hashes.get(item).copied();
-            let hash = hash.unwrap_or_else(|| self.queue.hash(object.key()));
             let slot = self.queue.find_hashed(hash, object.key());
             self.push(
                 slot,

@@ -110,12 +110,10 @@ impl StoreWriter {
         self.tally.flush(&self.root.usage);
         self.root.usage.replaced(self.published.root());
         let snapshot = Snapshot::new(self.root.clone());
-        let mut old = vec![std::mem::replace(&mut self.published, snapshot.clone())];
-        if let Some(source) = &self.source {
-            old.push(source.publish(snapshot.clone()));
-        }
+        let own = std::mem::replace(&mut self.published, snapshot.clone());
+        let of_source = self.source.as_ref().map(|source| source.publish(snapshot.clone()));
         // Usually both are the same root; if not, both are to be freed elsewhere.
-        for root in old {
+        for root in [Some(own), of_source].into_iter().flatten() {
             self.garbage_freed_here += u64::from(self.garbage.push(root));
         }
         snapshot

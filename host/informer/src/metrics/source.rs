@@ -56,7 +56,10 @@ impl GaugeShare {
 pub(crate) struct StagedBytes {
     metrics: Arc<SourceMetrics>,
     cache: Arc<CacheShare>,
+    /// What the gauge and the budget have.
     bytes: usize,
+    /// What they do not have yet.
+    unreported: usize,
 }
 
 impl StagedBytes {
@@ -65,16 +68,28 @@ impl StagedBytes {
             metrics,
             cache,
             bytes: 0,
+            unreported: 0,
         }
     }
 
+    /// Adds bytes. The gauge and the budget have them from the next [`report`](Self::report) on: an atomic operation
+    /// after each object would wait until its copy is in memory.
     pub(crate) fn add(&mut self, bytes: usize) {
-        self.bytes += bytes;
-        self.metrics.staged_bytes.add(signed(bytes));
-        self.cache.budget.add_staged(bytes);
+        self.unreported += bytes;
+    }
+
+    /// Reports the bytes that were added. At least once for each frame of a list.
+    pub(crate) fn report(&mut self) {
+        let new = std::mem::take(&mut self.unreported);
+        if new > 0 {
+            self.bytes += new;
+            self.metrics.staged_bytes.add(signed(new));
+            self.cache.budget.add_staged(new);
+        }
     }
 
     pub(crate) fn remove(&mut self, bytes: usize) {
+        self.report();
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
         self.metrics.staged_bytes.add(-signed(bytes));

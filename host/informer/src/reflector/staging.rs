@@ -168,7 +168,7 @@ impl<'a> Staging<'a> {
     }
 
     fn stage(&mut self, object: Object) {
-        if has_expected_type(&object, self.shape) {
+        if self.shape.is_type_of(&object) {
             let known = self.known.find_with(|| object.key());
             if let Some(known) = known.filter(|known| is_same(known, &object)) {
                 self.put(known.clone());
@@ -187,9 +187,10 @@ impl<'a> Staging<'a> {
         }
     }
 
-    /// While the budget of all caches is exceeded, makes heads of the largest namespaces of the list. Looks at
-    /// `objects_max` objects at most; returns whether some may be left.
+    /// Reports the new bytes; while the budget of all caches is exceeded, makes heads of the largest namespaces of the
+    /// list. Looks at `objects_max` objects at most; returns whether some may be left.
     pub(super) fn shed_some(&mut self, objects_max: usize) -> bool {
+        self.memory.report();
         let memory = &mut self.memory;
         let new_bytes = &mut self.new_bytes;
         self.heads
@@ -246,7 +247,8 @@ impl<'a> Staging<'a> {
         self.objects.len()
     }
 
-    pub(super) fn finish(self) -> Staged {
+    pub(super) fn finish(mut self) -> Staged {
+        self.memory.report();
         Staged {
             objects: self.objects,
             new_bytes: self.new_bytes,
@@ -348,11 +350,6 @@ impl<'a> Staging<'a> {
 /// Whether the objects are the same state with the same content.
 fn is_same(known: &Object, object: &Object) -> bool {
     known.uid() == object.uid() && known.version() == object.version() && known.has_same_content(object)
-}
-
-/// Whether `object` has the kind and API version of the source.
-pub(super) fn has_expected_type(object: &Object, shape: &Shape) -> bool {
-    *object.kind() == shape.kind && *object.api_version() == shape.api_version
 }
 
 pub(super) fn skip_reason(error: &ObjectError) -> &'static str {

@@ -5,7 +5,7 @@ use informant_object::frames::{
 };
 use informant_object::{ObjectError, VersionRef};
 
-use super::staging::{has_expected_type, skip_reason};
+use super::staging::skip_reason;
 use super::{Reflector, ReflectorParts};
 use crate::api::{ApiError, StatusBody};
 use crate::metrics::EventCounts;
@@ -73,7 +73,7 @@ impl Reflector {
             WatchEventType::Error => return read_error(event.object, updates),
         };
         match event.object(&self.parts.shape) {
-            Ok(object) if has_expected_type(&object, &self.parts.shape) => {
+            Ok(object) if self.parts.shape.is_type_of(&object) => {
                 updates.counts.count(kind);
                 updates.bytes += object.size_bytes();
                 updates.items.push(Update::Event { kind, object });

@@ -66,7 +66,8 @@ impl EventActor {
 
     async fn step(&mut self) -> Step {
         while let Some(command) = self.mailbox.try_next() {
-            self.handle_command(command).await;
+            // In a box, here and below: without one, each plugin keeps room for it while it waits.
+            Box::pin(self.handle_command(command)).await;
         }
         if self.mailbox.is_over() || (self.draining && self.is_suspended()) {
             return Step::Stop;
@@ -172,7 +173,7 @@ impl EventActor {
             }
         };
         match woken {
-            Wakeup::Command(command) => self.handle_command(command).await,
+            Wakeup::Command(command) => Box::pin(self.handle_command(command)).await,
             Wakeup::Work | Wakeup::Time => {}
             Wakeup::End => return Step::Stop,
         }

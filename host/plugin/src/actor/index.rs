@@ -12,6 +12,7 @@
 
 mod jobs;
 
+use std::pin::pin;
 use std::time::Duration;
 
 use informant_cache::index_feed::{IndexJob, IndexResult, ValuesByIndex};
@@ -169,13 +170,8 @@ impl IndexActor {
         };
         let document = render(&mut self.document, &rule.payload, object);
         let about = || StuckOn::of_index(job, context.now());
-        let called = track_stuck_call(
-            context,
-            *id,
-            about,
-            instance.index(object_ref(job.source.0, object), document),
-        )
-        .await;
+        let object = object_ref(job.source.0, object);
+        let called = track_stuck_call(context, *id, about, pin!(instance.index(object, document))).await;
         match called {
             None => Ok(no_values(&version.manifest)),
             Some(Ok(Ok(values))) => {
@@ -187,7 +183,8 @@ impl IndexActor {
                 Err(truncated(&message))
             }
             Some(Err(report)) => {
-                let report = report.about(format_args!("{} {} {}", object.api_version(), object.kind(), job.key));
+                let (version, kind) = (job.object.api_version(), job.object.kind());
+                let report = report.about(format_args!("{version} {kind} {}", job.key));
                 match report.kind {
                     TrapKind::Timeout => self.counters.timeout.inc(),
                     TrapKind::Trap | TrapKind::Memory | TrapKind::Aborted => self.counters.trap.inc(),
@@ -210,7 +207,7 @@ impl IndexActor {
         if until.is_none_or(|until| self.slot.context.now() < until) {
             return self.wait(until).await;
         }
-        self.slot.rebuild().await;
+        Box::pin(self.slot.rebuild()).await;
         Step::Continue
     }
 

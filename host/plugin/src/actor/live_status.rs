@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -135,13 +135,14 @@ impl LiveStatus {
 }
 
 /// Waits for `call`, and shows it in the status while it is pending. A call that returns at once costs nothing.
+///
+/// The caller has pinned it: a future that takes another by value has two copies of it, and copies it for each event.
 pub(crate) async fn track_stuck_call<T>(
     plugin: &PluginContext,
     instance: InstanceId,
     about: impl Fn() -> StuckOn,
-    call: impl Future<Output = T>,
+    mut call: Pin<&mut impl Future<Output = T>>,
 ) -> T {
-    let mut call = pin!(call);
     let mut noted = false;
     poll_fn(|context| match call.as_mut().poll(context) {
         Poll::Ready(answer) => {

@@ -7,6 +7,7 @@
 //! Promises: calls are made one at a time, in the listener's order; an event whose call is not made or does not return
 //! goes back to the listener.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -115,7 +116,7 @@ impl EventWorker {
     /// Refills the empty slot, or makes the calls of the batch.
     pub(crate) async fn run(&mut self, interrupt: &CommandFlag) {
         if self.slot.is_empty() {
-            self.is_rebuilt = self.slot.rebuild().await;
+            self.is_rebuilt = Box::pin(self.slot.rebuild()).await;
             let (context, lost) = (&self.slot.context, self.slot.decided());
             context.listener.consumer().charge_suspects(lost, context.now());
         } else {
@@ -183,7 +184,7 @@ impl EventWorker {
                 capture.begin(instance.tape(), began, version.component.digest);
                 let about = || StuckOn::of(delivery, context.now());
                 let bodies = context.runtime.bodies();
-                let call = self.buffers.deliver(delivery, rule, instance, bodies);
+                let call = pin!(self.buffers.deliver(delivery, rule, instance, bodies));
                 track_stuck_call(context, *id, about, call).await
             }
             None => DeliveryResult::Answered(DeliveryOutcome::Filtered),

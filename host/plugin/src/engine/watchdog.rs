@@ -1,7 +1,7 @@
 //! The time limit of a call (`limits.call`), and how a call is abandoned.
 
 use std::future::poll_fn;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -60,10 +60,9 @@ impl CallWatchdog {
         }
     }
 
-    /// Waits for `call`, but no longer than its limit.
-    pub(crate) async fn run<T>(&self, call: impl Future<Output = T>) -> Result<T, Abandoned> {
+    /// Waits for `call`, but no longer than its limit. It is pinned: a future has two copies of what it takes by value.
+    pub(crate) async fn run<T>(&self, mut call: Pin<&mut impl Future<Output = T>>) -> Result<T, Abandoned> {
         self.call_time.begin();
-        let mut call = pin!(call);
         let mut deadline = None;
         let mut waits_since = None;
         poll_fn(|context| {

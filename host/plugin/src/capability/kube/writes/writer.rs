@@ -168,9 +168,9 @@ impl Writes {
 /// None: it has deferred nothing, and ends now.
 pub(crate) fn commit(plugin: &Arc<KubePlugin>, effects: KubeEffects, event: Option<HandledEvent>) {
     let KubeEffects { deferred, changed } = effects;
-    let now = plugin.env.now();
     let Some(event) = event else {
         if !changed.is_empty() {
+            let now = plugin.env.now();
             let spacing = &mut plugin.writes.lock().spacing;
             for target in &changed {
                 spacing.count(target, now);
@@ -180,6 +180,7 @@ pub(crate) fn commit(plugin: &Arc<KubePlugin>, effects: KubeEffects, event: Opti
     };
     let mut written = WrittenSoFar::default();
     if !changed.is_empty() {
+        let now = plugin.env.now();
         let mut shared = plugin.writes.lock();
         let Shared {
             spacing,
