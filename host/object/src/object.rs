@@ -176,6 +176,12 @@ impl Object {
         projection.write(self.text(), self.known_spans(), out);
     }
 
+    /// Whether it has the apiVersion and kind of `shape`.
+    #[must_use]
+    pub fn has_type_of(&self, shape: &Shape) -> bool {
+        shape.begins(self.text()) || *self.kind() == shape.kind && *self.api_version() == shape.api_version
+    }
+
     /// The labels, parsed on demand, in the order of the text. Labels whose value is not a string are skipped.
     #[must_use]
     pub fn labels(&self) -> Labels<'_> {

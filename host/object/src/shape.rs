@@ -3,7 +3,6 @@
 
 use std::fmt;
 
-use crate::object::Object;
 use crate::paths::PathSet;
 use crate::pointer::{Pointer, PointerError};
 
@@ -120,14 +119,9 @@ impl Shape {
         Shape::new("", "", Vec::new(), true).expect("nothing is dropped")
     }
 
-    /// Whether `object` has this apiVersion and kind.
-    #[must_use]
-    pub fn is_type_of(&self, object: &Object) -> bool {
-        self.begins(object.text()) || *object.kind() == self.kind && *object.api_version() == self.api_version
-    }
-
-    /// Whether `text` begins with both, as parsing inserts them and as API servers write them. Each object is asked.
-    fn begins(&self, text: &str) -> bool {
+    /// Whether the text of an object begins with apiVersion and kind, as parsing inserts them and as API servers write
+    /// them. Each object is asked.
+    pub(crate) fn begins(&self, text: &str) -> bool {
         let inside = text.strip_prefix('{').unwrap_or_default();
         let begin = |first: &str, second: &str| inside.strip_prefix(first).is_some_and(|rest| rest.starts_with(second));
         let both = self.splice_api_version().zip(self.splice_kind());
@@ -259,8 +253,8 @@ mod tests {
             (r#"{"kind":"PodList","apiVersion":"v1","metadata":{"name":"a"}}"#, false),
             (r#"{"apiVersion":"v1","metadata":{"name":"a"},"kind":"Secret"}"#, false),
         ] {
-            let object = Object::parse(text.as_bytes(), &pods).unwrap();
-            assert_eq!(pods.is_type_of(&object), is_pod, "{text}");
+            let object = crate::Object::parse(text.as_bytes(), &pods).unwrap();
+            assert_eq!(object.has_type_of(&pods), is_pod, "{text}");
         }
     }
 

@@ -168,7 +168,7 @@ impl<'a> Staging<'a> {
     }
 
     fn stage(&mut self, object: Object) {
-        if self.shape.is_type_of(&object) {
+        if object.has_type_of(self.shape) {
             let known = self.known.find_with(|| object.key());
             if let Some(known) = known.filter(|known| is_same(known, &object)) {
                 self.put(known.clone());

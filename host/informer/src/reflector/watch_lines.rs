@@ -73,7 +73,7 @@ impl Reflector {
             WatchEventType::Error => return read_error(event.object, updates),
         };
         match event.object(&self.parts.shape) {
-            Ok(object) if self.parts.shape.is_type_of(&object) => {
+            Ok(object) if object.has_type_of(&self.parts.shape) => {
                 updates.counts.count(kind);
                 updates.bytes += object.size_bytes();
                 updates.items.push(Update::Event { kind, object });
