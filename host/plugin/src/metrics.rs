@@ -1,10 +1,14 @@
 //! The metrics of plugins, resolved once per plugin so that an event costs an addition and no lookup.
 
-use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
-use prometheus_client::metrics::counter::Counter;
+use prometheus_client::encoding::{EncodeMetric, MetricEncoder};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
@@ -12,8 +16,9 @@ use prometheus_client::registry::{Registry, Unit};
 use crate::artifacts::ArtifactMetrics;
 use crate::capability::Capabilities;
 use crate::effects::EffectSeries;
-use crate::series::{FamilyOf, Labeled, Live, SeriesSet};
+use crate::series::{FamilyOf, Labeled, Live, Series, SeriesSet};
 use crate::status::PluginState;
+use crate::sync::lock;
 
 /// All metrics of this crate. Cheap to clone.
 #[derive(Clone)]
@@ -33,7 +38,7 @@ pub(crate) struct PluginCounters {
 
 /// The series of one plugin.
 pub(crate) struct PluginSeries {
-    events: Labeled<3, Counter>,
+    events: EventSeries,
     pub(crate) seconds: Histogram,
     pub(crate) lag: Histogram,
     pub(crate) instances: Gauge,
@@ -47,9 +52,14 @@ pub(crate) struct PluginSeries {
     index_objects: Labeled<1, Counter>,
 }
 
-/// The counters of one plugin's events from one informer: a row per kind of event, a column per result.
-#[derive(Clone)]
-pub(crate) struct EventCounters([[Counter; RESULTS.len()]; EVENTS.len()]);
+/// The counters of one plugin's events from one informer: a row per kind of event, a column per result. Each plugin has
+/// them for each of its informers, so they are in one piece and name nothing.
+#[derive(Clone, Default)]
+pub(crate) struct EventCounters(Arc<[[AtomicU64; RESULTS.len()]; EVENTS.len()]>);
+
+/// The counters of one plugin's events, by informer.
+#[derive(Default)]
+struct EventSeries(Mutex<BTreeMap<Box<str>, EventCounters>>);
 
 /// The counters of objects that one plugin indexed, by result.
 pub(crate) struct IndexCounters {
@@ -59,19 +69,19 @@ pub(crate) struct IndexCounters {
     pub(crate) timeout: Counter,
 }
 
-/// Label values of events.
-const EVENTS: [&str; 4] = ["add", "update", "delete", "sync"];
+/// Label values of events, in the order of the output.
+const EVENTS: [&str; 4] = ["add", "delete", "sync", "update"];
 
-/// Label values of a call's result.
+/// Label values of a call's result, in the order of the output.
 const RESULTS: [&str; 8] = [
-    "ok",
-    "requeued",
     "filtered",
     "not-ready",
-    "retryable",
+    "ok",
     "permanent",
-    "trap",
+    "requeued",
+    "retryable",
     "timeout",
+    "trap",
 ];
 
 /// 1 us to 67 s, by factors of four: from a guest that returns at once to one that waits until its time is over.
@@ -88,7 +98,7 @@ fn lag_buckets() -> Histogram {
 impl Default for PluginSeries {
     fn default() -> PluginSeries {
         PluginSeries {
-            events: Labeled::new(["informer", "event", "result"]),
+            events: EventSeries::default(),
             seconds: call_buckets(),
             lag: lag_buckets(),
             instances: Gauge::default(),
@@ -193,15 +203,7 @@ impl PluginCounters {
 impl PluginSeries {
     /// The counters of events from the informer `informer`.
     pub(crate) fn events_of(&self, informer: &str) -> EventCounters {
-        let counter = |event: &'static str, result: &'static str| {
-            let labels = [
-                Cow::Owned(informer.to_owned()),
-                Cow::Borrowed(event),
-                Cow::Borrowed(result),
-            ];
-            self.events.of(labels)
-        };
-        EventCounters(EVENTS.map(|event| RESULTS.map(|result| counter(event, result))))
+        lock(&self.events.0).entry(informer.into()).or_default().clone()
     }
 
     /// An instance was rebuilt because of `reason`: `trap`, `memory`, `timeout` or `init`.
@@ -249,7 +251,35 @@ impl EventCounters {
         let row = EVENTS.iter().position(|each| *each == event);
         let column = RESULTS.iter().position(|each| *each == result);
         if let (Some(row), Some(column)) = (row, column) {
-            self.0[row][column].inc();
+            self.0[row][column].fetch_add(1, Ordering::Relaxed);
         }
+    }
+}
+
+impl Series for EventSeries {
+    fn metric_type(&self) -> MetricType {
+        MetricType::Counter
+    }
+
+    fn is_empty(&self) -> bool {
+        lock(&self.0).is_empty()
+    }
+
+    fn encode_of(&self, plugin: &str, family: &mut MetricEncoder<'_>) -> fmt::Result {
+        for (informer, counters) in &*lock(&self.0) {
+            for (event, row) in EVENTS.iter().zip(&*counters.0) {
+                for (result, count) in RESULTS.iter().zip(row) {
+                    let labels = [
+                        ("plugin", plugin),
+                        ("informer", informer),
+                        ("event", event),
+                        ("result", result),
+                    ];
+                    let count = ConstCounter::new(count.load(Ordering::Relaxed));
+                    count.encode(family.encode_family(&labels)?)?;
+                }
+            }
+        }
+        Ok(())
     }
 }
