@@ -4,9 +4,9 @@
 //! plugin ──Arc──▶ its SeriesSet ◀──Weak── Live, the collector of all plugins ◀── scrape
 //! ```
 //!
-//! A set has the series of one plugin, without its name. The last handle of a set that is dropped ends the series; while
-//! a plugin is replaced by another of the same name, both have the same set. A family that no plugin has a series of is
-//! not in the output.
+//! A set has the series of one plugin, without its name. The last handle of a set that is dropped ends the series;
+//! while a plugin is replaced by another of the same name, both have the same set. A family that no plugin has a series
+//! of is not in the output.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
