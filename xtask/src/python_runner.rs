@@ -99,7 +99,7 @@ pub(crate) fn build() -> Result<PathBuf> {
 }
 
 /// Compiles the runner with the program of this workspace, once for all tests that run scripts in Python, as an image
-/// has it. Otherwise each of them takes sixteen seconds of processors.
+/// has it. Otherwise each of them takes 16 s of processor time for it.
 pub(crate) fn compile() -> Result<()> {
     let program = std::path::absolute(workspace::target()?.join("debug").join("informant"))?;
     let folder = components()?;

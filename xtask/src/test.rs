@@ -196,7 +196,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         .collect();
     ensure!(
         !steps.is_empty(),
-        "no step has that name; without --only, all are listed as they run"
+        "no step has {:?} in its name; the steps of --full are found only with it",
+        args.only.as_deref().unwrap_or_default()
     );
     for step in steps {
         report::step(step.what);

@@ -99,6 +99,8 @@ impl StagedBytes {
 
 impl Drop for StagedBytes {
     fn drop(&mut self) {
+        // Nobody knows of these.
+        self.unreported = 0;
         self.remove(self.bytes);
     }
 }
@@ -300,5 +302,28 @@ impl SourceMetrics {
 impl Drop for SourceMetrics {
     fn drop(&mut self) {
         self.retire();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use informant_cache::CacheBudget;
+
+    use super::*;
+    use crate::metrics::InformerMetrics;
+
+    #[test]
+    fn a_list_that_is_broken_off_gives_all_bytes_back() {
+        let metrics = Arc::new(InformerMetrics::default().source("pods", ""));
+        let budget = CacheBudget::new(Some(1_000_000));
+        let cache = Arc::new(CacheShare::join(vec![budget.clone()]));
+        let mut staged = StagedBytes::new(Arc::clone(&metrics), Arc::clone(&cache));
+        staged.add(100);
+        staged.report();
+        // In the middle of the next frame.
+        staged.add(20);
+        assert_eq!((metrics.staged_bytes.get(), budget.used_bytes()), (100, 100));
+        drop(staged);
+        assert_eq!((metrics.staged_bytes.get(), budget.used_bytes()), (0, 0));
     }
 }
