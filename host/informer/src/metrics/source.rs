@@ -99,7 +99,7 @@ impl StagedBytes {
 
 impl Drop for StagedBytes {
     fn drop(&mut self) {
-        // Nobody knows of these.
+        // The gauge and the budget do not have these.
         self.unreported = 0;
         self.remove(self.bytes);
     }
