@@ -1,6 +1,6 @@
 //! The runner of Python scripts: a file of the release, and part of an image of its own, which has it compiled.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -56,8 +56,9 @@ impl PythonRunner {
     /// Reads the runner in `file`.
     ///
     /// # Errors
-    /// If it is no component, or contains a path of `private` folders.
-    pub(crate) fn read(file: &Path, parts: Vec<Part>, private: &[PathBuf]) -> Result<PythonRunner> {
+    /// If it is no component, or contains a path of `checkout`, the only folder of this machine whose files it is made
+    /// from.
+    pub(crate) fn read(file: &Path, parts: Vec<Part>, checkout: &Path) -> Result<PythonRunner> {
         let bytes = std::fs::read(file).with_context(|| format!("failed to read {}", file.display()))?;
         // The version and the layer of components.
         ensure!(
@@ -65,10 +66,8 @@ impl PythonRunner {
             "{} is not a component: `cargo xtask python-runner` builds it",
             file.display()
         );
-        for folder in private {
-            if let Some(found) = path_below(&bytes, folder) {
-                bail!("{} contains a path of this machine: {found}", file.display());
-            }
+        if let Some(found) = path_below(&bytes, checkout) {
+            bail!("{} contains a path of this machine: {found}", file.display());
         }
         Ok(PythonRunner { bytes, parts })
     }
@@ -130,8 +129,7 @@ mod tests {
         let file = folder.path().join(FILE);
         let why = |bytes: &[u8]| {
             std::fs::write(&file, bytes).unwrap();
-            let private = [PathBuf::from("/home/me")];
-            let read = PythonRunner::read(&file, Vec::new(), &private);
+            let read = PythonRunner::read(&file, Vec::new(), Path::new("/home/me"));
             let why = read.map_or_else(|error| error.to_string(), |_| "released".to_owned());
             why.replace(&folder.path().display().to_string(), "FOLDER")
         };
