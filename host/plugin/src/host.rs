@@ -30,6 +30,7 @@ use crate::instance::wasi::ScenarioClock;
 use crate::metrics::PluginMetrics;
 use crate::plugin::{self, Plugin};
 use crate::runtime::Runtime;
+use crate::runtime::load_turns::LoadTurns;
 
 /// The parts of a host.
 pub struct HostOptions {
@@ -164,6 +165,7 @@ impl PluginHost {
         )?;
         Ok(PluginHost(Arc::new(Runtime {
             last_good: LastGood::new(artifacts.path().filter(|_| scenario_clock.is_none())),
+            load_turns: Arc::new(LoadTurns::new(metrics.loads_waiting.clone())),
             scheduler: Arc::new(CpuScheduler::new(handle.metrics().num_workers())),
             artifacts,
             ticker: Ticker::start(&engine).map_err(HostError::Ticker)?,

@@ -27,6 +27,7 @@ pub struct PluginMetrics {
     pub(crate) effects: Live<EffectSeries>,
     pub(crate) capabilities: Capabilities,
     pub(crate) artifacts: ArtifactMetrics,
+    pub(crate) loads_waiting: Gauge,
 }
 
 /// The metrics of one plugin. Its series end with the last clone.
@@ -170,7 +171,13 @@ impl PluginMetrics {
             effects: Live::default(),
             capabilities: Capabilities::default(),
             artifacts: ArtifactMetrics::register(registry),
+            loads_waiting: Gauge::default(),
         };
+        registry.register(
+            "plugin_loads_waiting",
+            "Plugins that wait until others are loaded",
+            metrics.loads_waiting.clone(),
+        );
         registry.register_collector(Box::new(metrics.plugins.clone()));
         registry.register_collector(Box::new(metrics.effects.clone()));
         metrics.capabilities.register(registry);

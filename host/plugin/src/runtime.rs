@@ -1,6 +1,8 @@
 //! What all plugins share: the engine, the compiled components, the services of capabilities; and how a version is
 //! loaded.
 
+pub(crate) mod load_turns;
+
 use std::sync::Arc;
 
 use informant_cache::{Environment, listener};
@@ -31,6 +33,7 @@ use crate::instance::version::LoadedVersion;
 use crate::instance::wasi::{ScenarioClock, WasiMode};
 use crate::metrics::PluginMetrics;
 use crate::observed::Observed;
+use crate::runtime::load_turns::LoadTurns;
 
 /// What all plugins of a host share.
 pub(crate) struct Runtime {
@@ -51,6 +54,7 @@ pub(crate) struct Runtime {
     /// The documents that they were parsed from.
     pub(crate) documents: SharedByDigest<[u8]>,
     pub(crate) last_good: LastGood,
+    pub(crate) load_turns: Arc<LoadTurns>,
     pub(crate) scheduler: Arc<CpuScheduler>,
     /// Of a run of a scenario.
     pub(crate) scenario_clock: Option<ScenarioClock>,
@@ -82,7 +86,8 @@ impl Runtime {
             );
         }
         let (last_good, kept) = (self.last_good.clone(), content.clone());
-        self.blocking(move || last_good.keep(&kept)).await?;
+        let keep = self.blocking(move || last_good.keep(&kept));
+        self.load_turns.run(&*self.env, keep).await?;
         Ok(version)
     }
 
@@ -146,7 +151,11 @@ impl Runtime {
             ..self.unlisted_resources(config)
         };
         let watchdog = CallWatchdog::new(Arc::clone(&self.env), config.spec.limits.call, CancellationToken::new());
-        let describe = async move { LoadedVersion::describe(component, &context, resources, watchdog).await };
+        let (turns, env) = (Arc::clone(&self.load_turns), Arc::clone(&self.env));
+        let describe = async move {
+            let describe = LoadedVersion::describe(component, &context, resources, watchdog);
+            turns.run(&*env, describe).await
+        };
         let version = self.on_guests(describe).await??;
         let digest = Digest::of(&version.document);
         Ok(LoadedVersion {
@@ -205,10 +214,15 @@ impl Runtime {
         &self,
         work: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, LoadProblem> {
-        let (answer, answered) = oneshot::channel();
+        let (mut answer, answered) = oneshot::channel();
         let task = async move {
-            // The caller may be gone.
-            let _ = answer.send(work.await);
+            let done = tokio::select! {
+                biased;
+                done = work => done,
+                // The caller is gone.
+                () = answer.closed() => return,
+            };
+            let _ = answer.send(done);
         };
         self.env.spawn("plugin-load", Box::pin(task));
         answered.await.map_err(|_| LoadProblem::Stopping)

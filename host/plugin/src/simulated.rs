@@ -32,6 +32,7 @@ use crate::host::PluginHost;
 use crate::instance::guest::{self, GuestState};
 use crate::metrics::PluginMetrics;
 use crate::runtime::Runtime;
+use crate::runtime::load_turns::LoadTurns;
 
 /// Components that are compiled once and run in any number of simulations. Cheap to clone.
 #[derive(Clone)]
@@ -86,6 +87,7 @@ impl PluginHost {
         let compiled = guests.compiled.iter().map(|(digest, artifact)| (*digest, artifact));
         PluginHost::from_runtime(Runtime {
             last_good: LastGood::new(None),
+            load_turns: Arc::new(LoadTurns::new(metrics.loads_waiting.clone())),
             scheduler: Arc::new(CpuScheduler::new(1)),
             artifacts: Artifacts::compiled(&engine, compile_queue, handle, metrics.artifacts.clone(), compiled),
             ticker: Ticker::stopped(),

@@ -83,7 +83,8 @@ async fn candidates(
         let until = parts.now() + INIT_RETRY_AT_SWAP;
         let mut failures = InitFailures::default();
         loop {
-            match try_candidates(&parts, &config, &version, previous.as_ref()).await {
+            let made = try_candidates(&parts, &config, &version, previous.as_ref());
+            match parts.runtime.load_turns.run(&*parts.runtime.env, made).await {
                 Err((actor, problem @ LoadProblem::InitRetryable { .. })) if parts.now() < until => {
                     let wait = failures.wait(&problem).min(until - parts.now());
                     parts.log_init_failure(actor, &problem, wait);
@@ -137,26 +138,31 @@ pub(super) async fn first_instances(
 ) -> Result<FirstInstances, LoadProblem> {
     let (parts, version) = (Arc::clone(context), version.clone());
     let make = async move {
-        let config = parts.config();
-        let mut made = [Vec::new(), Vec::new()];
-        for (made, (actor, count)) in made.iter_mut().zip(ids(&config)) {
-            for number in 0..count {
-                if !actor.is_needed(version.component.roles) {
-                    made.push(FirstInstance::NotNeeded);
-                    continue;
-                }
-                let id = InstanceId { actor, number };
-                let mut changes = InitEffects::new(config.spec.is_dry_run);
-                let instance = parts.instance(&config, &version, id, StartCause::Start, None, &mut changes);
-                made.push(match instance.await {
-                    Ok(instance) => FirstInstance::Made(Box::new(instance)),
-                    Err(problem @ LoadProblem::InitRetryable { .. }) => FirstInstance::Later(problem),
-                    Err(problem) => return Err(problem),
-                });
-                changes.commit();
-            }
-        }
-        Ok(made)
+        let made = try_first_instances(&parts, &version);
+        parts.runtime.load_turns.run(&*parts.runtime.env, made).await
     };
     context.runtime.on_guests(make).await?
+}
+
+async fn try_first_instances(parts: &PluginContext, version: &LoadedVersion) -> Result<FirstInstances, LoadProblem> {
+    let config = parts.config();
+    let mut made = [Vec::new(), Vec::new()];
+    for (made, (actor, count)) in made.iter_mut().zip(ids(&config)) {
+        for number in 0..count {
+            if !actor.is_needed(version.component.roles) {
+                made.push(FirstInstance::NotNeeded);
+                continue;
+            }
+            let id = InstanceId { actor, number };
+            let mut changes = InitEffects::new(config.spec.is_dry_run);
+            let instance = parts.instance(&config, version, id, StartCause::Start, None, &mut changes);
+            made.push(match instance.await {
+                Ok(instance) => FirstInstance::Made(Box::new(instance)),
+                Err(problem @ LoadProblem::InitRetryable { .. }) => FirstInstance::Later(problem),
+                Err(problem) => return Err(problem),
+            });
+            changes.commit();
+        }
+    }
+    Ok(made)
 }

@@ -81,6 +81,7 @@ fn assert_of_plugins(text: &str) {
     informant_plugin_instances gauge {plugin}
     informant_plugin_last_reload_successful gauge {plugin}
     informant_plugin_loads counter {plugin,result}
+    informant_plugin_loads_waiting gauge {}
     informant_plugin_log_dropped_bytes counter {plugin}
     informant_plugin_memory_bytes gauge {plugin}
     informant_plugin_memory_denied counter {plugin}
