@@ -15,11 +15,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use informant_spec::Digest;
-use wasmtime::component::{InstancePre, Linker};
+use wasmtime::Store;
+use wasmtime::component::{Instance, InstancePre, Linker};
 
 use crate::artifacts::{Artifact, Artifacts};
 use crate::component::binary::SdkInfo;
-use crate::component::roles::{ExportedRoles, Indices, Roles};
+use crate::component::by_digest::SharedByDigest;
+use crate::component::roles::{Exports, Indices, Roles};
 use crate::component::runner::RunnerStatus;
 use crate::component::script::Script;
 use crate::engine::compile::{CompileRequest, expected_memory_bytes};
@@ -27,10 +29,20 @@ use crate::error::LoadProblem;
 
 /// A component that can be a plugin, linked for stores with data `T`. Cheap to clone.
 pub(crate) struct PluginComponent<T: 'static> {
+    linked: Arc<LinkedComponent<T>>,
     facts: Arc<ComponentFacts>,
-    pub(crate) pre: InstancePre<T>,
-    pub(crate) indices: Indices,
-    /// Shared with other plugins of the same component.
+    /// Those that it is called for.
+    pub(crate) roles: Roles,
+}
+
+/// What all plugins of one component have in memory once.
+pub(crate) struct LinkedComponent<T: 'static> {
+    facts: Arc<ComponentFacts>,
+    /// All that it exports.
+    roles: Roles,
+    pre: InstancePre<T>,
+    indices: Indices,
+    /// Shared with files of the same code.
     _artifact: Arc<Artifact>,
 }
 
@@ -42,7 +54,6 @@ pub(crate) struct ComponentFacts {
     pub(crate) size_bytes: usize,
     /// The memory that compiling its code is expected to take.
     pub(crate) compile_memory_bytes: u64,
-    pub(crate) roles: Roles,
     /// Roles that this Informant does not know; see [`roles`].
     pub(crate) unknown_roles: Vec<String>,
     pub(crate) imports: Vec<String>,
@@ -61,15 +72,26 @@ pub(crate) struct ComponentFacts {
 pub(crate) struct Offer<T: 'static> {
     pub(crate) interfaces: Vec<&'static str>,
     pub(crate) linker: Linker<T>,
+    /// The components that are linked to it and in use.
+    pub(crate) linked: SharedByDigest<LinkedComponent<T>>,
 }
 
 impl<T> Clone for PluginComponent<T> {
     fn clone(&self) -> PluginComponent<T> {
         PluginComponent {
+            linked: Arc::clone(&self.linked),
             facts: Arc::clone(&self.facts),
-            pre: self.pre.clone(),
-            indices: self.indices.clone(),
-            _artifact: Arc::clone(&self._artifact),
+            roles: self.roles,
+        }
+    }
+}
+
+impl<T> From<Arc<LinkedComponent<T>>> for PluginComponent<T> {
+    fn from(linked: Arc<LinkedComponent<T>>) -> PluginComponent<T> {
+        PluginComponent {
+            facts: Arc::clone(&linked.facts),
+            roles: linked.roles,
+            linked,
         }
     }
 }
@@ -84,7 +106,7 @@ impl<T> std::ops::Deref for PluginComponent<T> {
 
 impl<T> PluginComponent<T> {
     /// Validates `bytes`, the contents of `file` with this digest, and prepares them to run: checks the names,
-    /// compiles, checks the types.
+    /// compiles, checks the types. Of a component that is in use, nothing of that is done again.
     /// Errors: why the component is rejected.
     pub(crate) async fn new(
         bytes: Arc<[u8]>,
@@ -93,12 +115,11 @@ impl<T> PluginComponent<T> {
         artifacts: &Artifacts,
         offer: &Offer<T>,
     ) -> Result<PluginComponent<T>, LoadProblem> {
+        if let Some(linked) = offer.linked.get(digest) {
+            return Ok(linked.into());
+        }
         let surface = binary::surface(&bytes)?;
-        let ExportedRoles {
-            roles,
-            unknown,
-            contract,
-        } = roles::check_names(&surface)?;
+        let exported = roles::check_names(&surface)?;
         imports::check_names(&surface, &offer.interfaces)?;
         let size_bytes = bytes.len();
         // The code is that of the script runner, which is compiled once for all scripts.
@@ -118,6 +139,10 @@ impl<T> PluginComponent<T> {
             memory_bytes: compile_memory_bytes,
         };
         let artifact = artifacts.get(request).await?;
+        // Of plugins that are loaded side by side, the first has linked it meanwhile.
+        if let Some(linked) = offer.linked.get(digest) {
+            return Ok(linked.into());
+        }
         let runner = surface.runner.map(|info| {
             Arc::new(RunnerStatus {
                 language: info.language,
@@ -125,34 +150,29 @@ impl<T> PluginComponent<T> {
                 digest: code_digest,
             })
         });
-        roles::check_types(&artifact.component)?;
-        let own = stubs::linker_with_stubs(&artifact.component, offer)
-            .map_err(|error| LoadProblem::ImportType(format!("{error:#}")))?;
-        let (linker, stubs) = own
-            .as_ref()
-            .map_or((&offer.linker, &[][..]), |(own, stubs)| (own, stubs));
-        let pre = linker
-            .instantiate_pre(&artifact.component)
-            .map_err(|error| LoadProblem::ImportType(format!("{error:#}")))?;
-        let indices = Indices::find(&pre, roles).map_err(|error| LoadProblem::Compile(format!("{error:#}")))?;
-        Ok(PluginComponent {
-            facts: Arc::new(ComponentFacts {
-                digest,
-                size_bytes,
-                compile_memory_bytes,
-                roles,
-                unknown_roles: unknown,
-                imports: surface.imports,
-                stubs: stubs.to_vec(),
-                contract,
-                sdk: surface.sdk,
-                runner,
-                script: surface.script.map(|script| Arc::new(Script::embedded(script))),
-            }),
-            pre,
-            indices,
-            _artifact: artifact,
-        })
+        let facts = ComponentFacts {
+            digest,
+            size_bytes,
+            compile_memory_bytes,
+            unknown_roles: exported.unknown,
+            imports: surface.imports,
+            stubs: Vec::new(),
+            contract: exported.contract,
+            sdk: surface.sdk,
+            runner,
+            script: surface.script.map(|script| Arc::new(Script::embedded(script))),
+        };
+        let linked = LinkedComponent::new(facts, exported.roles, artifact, offer)?;
+        Ok(offer.linked.share(digest, &Arc::new(linked)).into())
+    }
+
+    pub(crate) fn pre(&self) -> &InstancePre<T> {
+        &self.linked.pre
+    }
+
+    /// The functions of an instance, for the roles that it is called for.
+    pub(crate) fn exports(&self, store: &mut Store<T>, instance: &Instance) -> wasmtime::Result<Exports> {
+        self.linked.indices.load(store, instance, self.roles)
     }
 
     /// The same code with `script` to run: the plugin is the script and has its digest.
@@ -166,11 +186,34 @@ impl<T> PluginComponent<T> {
     }
 
     /// The same component, called only for `roles`, which it has.
-    pub(crate) fn with_roles(mut self, roles: Roles) -> PluginComponent<T> {
-        if roles != self.roles {
-            Arc::make_mut(&mut self.facts).roles = roles;
-            self.indices.retain(roles);
-        }
-        self
+    pub(crate) fn with_roles(self, roles: Roles) -> PluginComponent<T> {
+        PluginComponent { roles, ..self }
+    }
+}
+
+impl<T> LinkedComponent<T> {
+    /// Checks the types of `artifact`, which exports these roles, and links it.
+    fn new(
+        facts: ComponentFacts,
+        roles: Roles,
+        artifact: Arc<Artifact>,
+        offer: &Offer<T>,
+    ) -> Result<LinkedComponent<T>, LoadProblem> {
+        roles::check_types(&artifact.component)?;
+        let import_type = |error: wasmtime::Error| LoadProblem::ImportType(format!("{error:#}"));
+        let own = stubs::linker_with_stubs(&artifact.component, offer).map_err(import_type)?;
+        let (linker, stubs) = own
+            .as_ref()
+            .map_or((&offer.linker, &[][..]), |(own, stubs)| (own, stubs));
+        let pre = linker.instantiate_pre(&artifact.component).map_err(import_type)?;
+        let indices = Indices::find(&pre, roles).map_err(|error| LoadProblem::Compile(format!("{error:#}")))?;
+        let stubs = stubs.to_vec();
+        Ok(LinkedComponent {
+            facts: Arc::new(ComponentFacts { stubs, ..facts }),
+            roles,
+            pre,
+            indices,
+            _artifact: artifact,
+        })
     }
 }

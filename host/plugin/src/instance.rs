@@ -80,7 +80,7 @@ impl Instance {
         let mut store = GuestState::store(engine, resources, &watchdog, component.script.as_deref());
         let watchdog = watchdog.with_budget(&store.data().budget);
         begin(&mut store, CallKind::Start, None);
-        let made = watchdog.run(pin!(component.pre.instantiate_async(&mut store))).await;
+        let made = watchdog.run(pin!(component.pre().instantiate_async(&mut store))).await;
         let instance = match made {
             Ok(Ok(instance)) => instance,
             Ok(Err(error)) if is_refusal(&error) => return Err(refusal(&error, &store)),
@@ -88,8 +88,7 @@ impl Instance {
             Err(cause) => return Err(LoadProblem::Trapped(abandoned("start", cause, &store))),
         };
         let exports = component
-            .indices
-            .load(&mut store, &instance)
+            .exports(&mut store, &instance)
             .map_err(|error| LoadProblem::Instantiate(format!("{error:#}")))?;
         end(&mut store, CallEnd::Succeeded);
         Ok(Instance {

@@ -20,6 +20,11 @@ impl<T: ?Sized> Default for SharedByDigest<T> {
 }
 
 impl<T: ?Sized> SharedByDigest<T> {
+    /// The value with this digest, if it is in use.
+    pub(crate) fn get(&self, digest: Digest) -> Option<Arc<T>> {
+        lock(&self.0).get(&digest).and_then(Weak::upgrade)
+    }
+
     /// The value with this digest that is in use, or else this one.
     pub(crate) fn share(&self, digest: Digest, value: &Arc<T>) -> Arc<T> {
         let mut known = lock(&self.0);
@@ -57,8 +62,14 @@ mod tests {
     fn equal_values_are_in_memory_once() {
         let shared = SharedByDigest::<[u8]>::default();
         let share = |bytes: &[u8]| shared.share(Digest::of(bytes), &Arc::from(bytes));
+        assert!(shared.get(Digest::of(b"a")).is_none());
         let (first, second, other) = (share(b"a"), share(b"a"), share(b"b"));
         assert!(Arc::ptr_eq(&first, &second));
+        assert!(
+            shared
+                .get(Digest::of(b"a"))
+                .is_some_and(|known| Arc::ptr_eq(&known, &first))
+        );
         assert_eq!(&other[..], b"b");
         drop((first, second));
         drop(shared.forget_unused());

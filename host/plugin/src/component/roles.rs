@@ -50,7 +50,6 @@ macro_rules! roles {
         }
 
         /// The export indices of each role's functions.
-        #[derive(Clone)]
         pub(crate) struct Indices {
             lifecycle: lifecycle::GuestIndices,
             $($field: Option<$interface::GuestIndices>,)*
@@ -70,15 +69,19 @@ macro_rules! roles {
                 })
             }
 
-            /// Without the roles that are not in `roles`.
-            pub(crate) fn retain(&mut self, roles: Roles) {
-                $(self.$field = self.$field.take().filter(|_| roles.has(Role::$role));)*
-            }
-
-            pub(crate) fn load<T>(&self, store: &mut Store<T>, instance: &Instance) -> wasmtime::Result<Exports> {
+            /// The functions of `instance` for those of these `roles` that it has.
+            pub(crate) fn load<T>(
+                &self,
+                store: &mut Store<T>,
+                instance: &Instance,
+                roles: Roles,
+            ) -> wasmtime::Result<Exports> {
                 Ok(Exports {
                     lifecycle: self.lifecycle.load(&mut *store, instance)?,
-                    $($field: self.$field.as_ref().map(|found| found.load(&mut *store, instance)).transpose()?,)*
+                    $($field: {
+                        let found = self.$field.as_ref().filter(|_| roles.has(Role::$role));
+                        found.map(|found| found.load(&mut *store, instance)).transpose()?
+                    },)*
                 })
             }
         }

@@ -13,6 +13,7 @@ use crate::capability::parts::InstanceParts;
 use crate::capability::{self, CallCapabilities, Grants, HasCapabilities, PluginCapabilities};
 use crate::capture::Tape;
 use crate::component::Offer;
+use crate::component::by_digest::SharedByDigest;
 use crate::component::manifest::Manifest;
 use crate::component::script::Script;
 use crate::engine::TRANSFER_BYTES_MAX;
@@ -119,6 +120,7 @@ pub(crate) fn offer(engine: &Engine) -> wasmtime::Result<Arc<Offer<GuestState>>>
     Ok(Arc::new(Offer {
         interfaces: capability::interfaces(),
         linker,
+        linked: SharedByDigest::default(),
     }))
 }
 

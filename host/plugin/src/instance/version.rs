@@ -32,7 +32,7 @@ impl LoadedVersion {
         resources: InstanceResources,
         watchdog: CallWatchdog,
     ) -> Result<LoadedVersion, LoadProblem> {
-        let engine = component.pre.engine().clone();
+        let engine = component.pre().engine().clone();
         let _running = resources.clock.run_guests();
         let mut instance = Instance::new(&engine, &component, resources, watchdog).await?;
         let document = instance
