@@ -76,7 +76,7 @@ pub(crate) struct PluginContext {
     pub(crate) runtime: Arc<Runtime>,
     pub(crate) listener: ListenerHandle,
     pub(crate) counters: PluginCounters,
-    /// Ends running calls and the actors.
+    /// Ends running calls, and the tasks of capabilities.
     pub(crate) abort: CancellationToken,
     pub(crate) capabilities: Arc<PluginCapabilities>,
     /// Whether it is in dry run, and what it would have done.

@@ -72,7 +72,7 @@ impl Plugin {
         feed: Option<IndexFeedHandle>,
     ) -> Result<Plugin, LoadProblem> {
         let [events, index] = first_instances(&context, &version).await?;
-        let channel = || mailbox(Arc::clone(&context.runtime.env), context.abort.clone());
+        let channel = || mailbox(Arc::clone(&context.runtime.env));
         let ((events_commands, events_mailbox), (index_commands, index_mailbox)) = (channel(), channel());
         context.set_event_actor(events_commands.clone(), events_mailbox.waker());
         let slots = |instances: Vec<FirstInstance>, actor| -> Vec<InstanceSlot> {
@@ -283,7 +283,7 @@ impl Plugin {
             biased;
             () = self.0.running.wait() => {}
             () = over => {
-                context.abort.cancel();
+                self.0.abort();
                 self.0.running.wait().await;
             }
         }
@@ -315,8 +315,17 @@ pub(crate) fn feed(version: &LoadedVersion) -> Option<IndexFeedHandle> {
     computes_indexes.then(|| IndexFeedHandle::new(names.iter().cloned()))
 }
 
+impl Inner {
+    /// Ends running calls and the actors.
+    fn abort(&self) {
+        // First, so that no actor replaces the instance that it loses with its call.
+        self.actors.iter().for_each(CommandSender::end);
+        self.context.abort.cancel();
+    }
+}
+
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.context.abort.cancel();
+        self.abort();
     }
 }

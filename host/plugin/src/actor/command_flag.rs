@@ -5,6 +5,7 @@
 use super::sync::{AtomicBool, Ordering};
 
 /// Raised after a command was queued, and lowered before the queue is read.
+#[derive(Default)]
 pub(crate) struct CommandFlag(AtomicBool);
 
 impl CommandFlag {

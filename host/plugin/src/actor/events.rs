@@ -20,7 +20,7 @@ use informant_spec::ReplayPolicy;
 
 use self::pool::WorkerPool;
 use crate::actor::PluginContext;
-use crate::actor::mailbox::{ActorCommand, Mailbox, Step, Wakeup};
+use crate::actor::mailbox::{ActorCommand, Mailbox, Step};
 use crate::actor::slot::InstanceSlot;
 use crate::actor::worker::BATCH_EVENTS_MAX;
 use crate::instance::config::PluginConfig;
@@ -65,11 +65,14 @@ impl EventActor {
     }
 
     async fn step(&mut self) -> Step {
+        if self.mailbox.is_over() {
+            return Step::Stop;
+        }
         while let Some(command) = self.mailbox.try_next() {
-            // In a box, here and below: without one, each plugin keeps room for it while it waits.
+            // In a box: without one, each plugin keeps room for it while it waits.
             Box::pin(self.handle_command(command)).await;
         }
-        if self.mailbox.is_over() || (self.draining && self.is_suspended()) {
+        if self.draining && self.is_suspended() {
             return Step::Stop;
         }
         if !self.started || self.is_quarantined {
@@ -164,18 +167,10 @@ impl EventActor {
     }
 
     async fn wait(&mut self, until: Option<Moment>) -> Step {
-        let woken = tokio::select! {
+        tokio::select! {
             biased;
-            woken = self.mailbox.wait(until) => woken,
-            () = self.pool.returned_worker() => {
-                self.review_idle().await;
-                return Step::Continue;
-            }
-        };
-        match woken {
-            Wakeup::Command(command) => Box::pin(self.handle_command(command)).await,
-            Wakeup::Work | Wakeup::Time => {}
-            Wakeup::End => return Step::Stop,
+            () = self.mailbox.wait(until) => {}
+            () = self.pool.returned_worker() => self.review_idle().await,
         }
         Step::Continue
     }

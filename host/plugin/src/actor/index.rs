@@ -21,7 +21,7 @@ use informant_cache::{IndexFeedHandle, Moment};
 use self::jobs::IndexJobs;
 use crate::actor::deliver::{object_ref, render};
 use crate::actor::live_status::track_stuck_call;
-use crate::actor::mailbox::{ActorCommand, CandidateInstance, Mailbox, Step, Wakeup};
+use crate::actor::mailbox::{ActorCommand, CandidateInstance, Mailbox, Step};
 use crate::actor::restart::LossSubject;
 use crate::actor::slot::InstanceSlot;
 use crate::component::manifest::Manifest;
@@ -80,13 +80,13 @@ impl IndexActor {
     }
 
     async fn step(&mut self) -> Step {
+        if self.mailbox.is_over() {
+            return Step::Stop;
+        }
         while let Some(command) = self.mailbox.try_next() {
             if self.handle_command(command) == Step::Stop {
                 return Step::Stop;
             }
-        }
-        if self.mailbox.is_over() {
-            return Step::Stop;
         }
         let feed = match &self.feed {
             Some(feed) if self.started => feed.clone(),
@@ -102,16 +102,14 @@ impl IndexActor {
         if self.jobs.is_empty() {
             return self.wait(self.jobs.next_end()).await;
         }
-        self.work(&feed).await;
+        // In a box, without which each plugin keeps room for a call, also those that compute no indexes.
+        Box::pin(self.work(&feed)).await;
         Step::Continue
     }
 
     async fn wait(&mut self, until: Option<Moment>) -> Step {
-        match self.mailbox.wait(until).await {
-            Wakeup::Command(command) => self.handle_command(command),
-            Wakeup::Work | Wakeup::Time => Step::Continue,
-            Wakeup::End => Step::Stop,
-        }
+        self.mailbox.wait(until).await;
+        Step::Continue
     }
 
     /// Computes the taken jobs until they are done, a command is queued or the instance is lost.

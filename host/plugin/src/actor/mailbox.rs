@@ -1,11 +1,11 @@
 //! Commands to a plugin's actors, and how actors wait.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use informant_cache::{Environment, IndexFeedHandle, Moment};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, mpsc, oneshot};
-use tokio_util::sync::CancellationToken;
 
 use crate::actor::command_flag::CommandFlag;
 use crate::actor::replay::Replay;
@@ -66,28 +66,30 @@ pub(crate) enum SwapKind {
     RollBack,
 }
 
+/// What wakes an actor: one thing for work, commands and its end, for which it looks whenever it is woken.
+#[derive(Default)]
+struct Signals {
+    /// Raised while a command may be queued.
+    queued: CommandFlag,
+    /// The actor must end at once.
+    is_over: AtomicBool,
+    notify: Notify,
+}
+
+/// Sends commands to one actor, and ends it.
+///
+/// They are in boxes: a channel has room for 32 from the beginning, and hardly a plugin receives so many.
 #[derive(Clone)]
 pub(crate) struct CommandSender {
-    commands: mpsc::Sender<ActorCommand>,
-    queued: Arc<CommandFlag>,
+    commands: mpsc::Sender<Box<ActorCommand>>,
+    signals: Arc<Signals>,
 }
 
 /// Receives one actor's commands and wakes it.
 pub(crate) struct Mailbox {
-    commands: mpsc::Receiver<ActorCommand>,
-    queued: Arc<CommandFlag>,
-    notify: Arc<Notify>,
+    commands: mpsc::Receiver<Box<ActorCommand>>,
+    signals: Arc<Signals>,
     env: Arc<dyn Environment>,
-    abort: CancellationToken,
-}
-
-pub(crate) enum Wakeup {
-    /// There may be something to pull.
-    Work,
-    Time,
-    Command(ActorCommand),
-    /// The actor must end at once: the plugin was dropped, or its time to drain is over.
-    End,
 }
 
 /// Whether an actor's loop continues.
@@ -97,42 +99,47 @@ pub(crate) enum Step {
     Stop,
 }
 
-/// A channel for commands. `abort` ends every wait on the mailbox.
-pub(crate) fn mailbox(env: Arc<dyn Environment>, abort: CancellationToken) -> (CommandSender, Mailbox) {
+/// A channel for commands.
+pub(crate) fn mailbox(env: Arc<dyn Environment>) -> (CommandSender, Mailbox) {
     let (sender, receiver) = mpsc::channel(COMMANDS_MAX);
-    let queued = Arc::new(CommandFlag::new());
+    let signals = Arc::new(Signals::default());
     let mailbox = Mailbox {
         commands: receiver,
-        queued: Arc::clone(&queued),
-        notify: Arc::default(),
+        signals: Arc::clone(&signals),
         env,
-        abort,
     };
     (
         CommandSender {
             commands: sender,
-            queued,
+            signals,
         },
         mailbox,
     )
 }
 
+impl Signals {
+    fn raise(&self) {
+        self.queued.raise();
+        self.notify.notify_one();
+    }
+}
+
 impl CommandSender {
     /// Sends a command. Returns whether the actor is still there to handle it.
     pub(crate) async fn send(&self, command: ActorCommand) -> bool {
-        let sent = self.commands.send(command).await.is_ok();
-        self.queued.raise();
+        let sent = self.commands.send(Box::new(command)).await.is_ok();
+        self.signals.raise();
         sent
     }
 
     /// Sends a command without waiting. If many are queued, a task waits instead.
     pub(crate) fn post(&self, env: &dyn Environment, command: ActorCommand) {
-        match self.commands.try_send(command) {
-            Ok(()) => self.queued.raise(),
+        match self.commands.try_send(Box::new(command)) {
+            Ok(()) => self.signals.raise(),
             Err(TrySendError::Full(command)) => {
                 let sender = self.clone();
                 let send = async move {
-                    sender.send(command).await;
+                    sender.send(*command).await;
                 };
                 env.spawn("plugin-command", Box::pin(send));
             }
@@ -140,49 +147,52 @@ impl CommandSender {
             Err(TrySendError::Closed(_)) => {}
         }
     }
+
+    /// Ends the actor at once: the plugin was dropped, or its time to drain is over.
+    pub(crate) fn end(&self) {
+        self.signals.is_over.store(true, Ordering::Release);
+        // It makes no further call of its batch.
+        self.signals.raise();
+    }
 }
 
 impl Mailbox {
     /// A waker of the actor.
     pub(crate) fn waker(&self) -> Arc<dyn Fn() + Send + Sync> {
-        let notify = Arc::clone(&self.notify);
-        Arc::new(move || notify.notify_one())
+        let signals = Arc::clone(&self.signals);
+        Arc::new(move || signals.notify.notify_one())
     }
 
     /// The next command, if there is one. Costs one atomic load if there is none, so it can be called after each event.
     pub(crate) fn try_next(&mut self) -> Option<ActorCommand> {
-        self.queued.take(|| self.commands.try_recv().ok())
+        let command = self.signals.queued.take(|| self.commands.try_recv().ok());
+        command.map(|command| *command)
     }
 
     pub(crate) fn has_command(&self) -> bool {
-        self.queued.is_raised()
+        self.signals.queued.is_raised()
     }
 
     /// Raised while a command may be queued.
     pub(crate) fn command_flag(&self) -> &CommandFlag {
-        &self.queued
+        &self.signals.queued
     }
 
     /// Whether the actor must end at once.
     pub(crate) fn is_over(&self) -> bool {
-        self.abort.is_cancelled()
+        self.signals.is_over.load(Ordering::Acquire)
     }
 
-    /// Waits for work, a command, or `until`.
-    pub(crate) async fn wait(&mut self, until: Option<Moment>) -> Wakeup {
-        let timer = until.map(|until| self.env.sleep(until - self.env.now()));
-        let timer = async {
-            match timer {
-                Some(timer) => timer.await,
-                None => std::future::pending().await,
-            }
+    /// Waits until there may be work or a command, until the actor must end, or `until`.
+    pub(crate) async fn wait(&self, until: Option<Moment>) {
+        let woken = self.signals.notify.notified();
+        let Some(until) = until else {
+            return woken.await;
         };
         tokio::select! {
             biased;
-            () = self.abort.cancelled() => Wakeup::End,
-            command = self.commands.recv() => command.map_or(Wakeup::End, Wakeup::Command),
-            () = self.notify.notified() => Wakeup::Work,
-            () = timer => Wakeup::Time,
+            () = woken => {}
+            () = self.env.sleep(until - self.env.now()) => {}
         }
     }
 }
