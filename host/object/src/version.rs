@@ -17,7 +17,6 @@ pub struct ResourceVersion(Box<str>);
 #[derive(Clone, Copy, Debug)]
 pub struct VersionRef<'a> {
     text: &'a str,
-    number: Option<u64>,
 }
 
 impl ResourceVersion {
@@ -45,7 +44,7 @@ impl ResourceVersion {
         self.0.is_empty()
     }
 
-    /// Borrows the version, its number read.
+    /// Borrows the version.
     #[must_use]
     pub fn as_ref(&self) -> VersionRef<'_> {
         VersionRef::new(&self.0)
@@ -53,13 +52,10 @@ impl ResourceVersion {
 }
 
 impl<'a> VersionRef<'a> {
-    /// Reads the number of `text`.
+    /// Takes any text.
     #[must_use]
     pub fn new(text: &'a str) -> VersionRef<'a> {
-        VersionRef {
-            text,
-            number: decimal(text),
-        }
+        VersionRef { text }
     }
 
     /// The text as the API server wrote it.
@@ -71,7 +67,7 @@ impl<'a> VersionRef<'a> {
     /// The version as a number, if its text is decimal and fits 64 bits.
     #[must_use]
     pub fn number(self) -> Option<u64> {
-        self.number
+        decimal(self.text)
     }
 
     /// Whether there is no version at all.
@@ -90,9 +86,15 @@ impl<'a> VersionRef<'a> {
 /// The number of a decimal version; `None` for an empty text, other characters, leading zeros, or more than 64
 /// bits.
 fn decimal(text: &str) -> Option<u64> {
-    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
-    let canonical = text == "0" || !text.starts_with('0');
-    if digits && canonical { text.parse().ok() } else { None }
+    let (first, rest) = text.as_bytes().split_first()?;
+    if *first == b'0' && !rest.is_empty() {
+        return None;
+    }
+    text.bytes().try_fold(0_u64, |number, byte| {
+        let digit = byte.wrapping_sub(b'0');
+        let is_digit = digit < 10;
+        is_digit.then_some(number.checked_mul(10)?.checked_add(digit.into())?)
+    })
 }
 
 impl PartialEq for VersionRef<'_> {
@@ -105,7 +107,7 @@ impl Eq for VersionRef<'_> {}
 
 impl PartialOrd for VersionRef<'_> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        match (self.number, other.number) {
+        match (self.number(), other.number()) {
             (Some(own), Some(other)) => Some(own.cmp(&other)),
             _ if self.text == other.text => Some(Ordering::Equal),
             _ => None,

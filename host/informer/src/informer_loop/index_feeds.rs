@@ -53,6 +53,10 @@ impl IndexFeeds {
 
     /// Resolves when an index has news or may be attached again.
     pub(super) async fn woken(&self, environment: &dyn Environment, source: informant_object::SourceId) {
+        if self.feeds.is_empty() {
+            // To wait for a notification costs a lock, and another one to stop waiting.
+            return std::future::pending().await;
+        }
         let held = self
             .feeds
             .iter()
