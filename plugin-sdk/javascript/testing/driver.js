@@ -6,7 +6,7 @@ import { isDeepStrictEqual } from "node:util";
 
 import { keyText } from "./cluster.js";
 import { FakeHost, seriesOf } from "./host.js";
-import { Instance } from "./instance.js";
+import { Failed, Instance } from "./instance.js";
 import { isPointer, payload, scalarsAt } from "./projection.js";
 import { matches } from "./selector.js";
 
@@ -301,12 +301,20 @@ export class Driver {
     }
   }
 
-  /** Computes the index values of objects that have none, as Informant does when an object changes. */
+  /**
+   * Computes the index values of objects that have none, as Informant does when an object changes. One on which the
+   * function fails has none.
+   */
   async #updateIndexes() {
     if (this.host.ownIndexes.length === 0) return;
     for (const { key, object } of this.host.cluster.rows()) {
       if (this.host.ownValues.has(object)) continue;
-      this.host.ownValues.set(object, (await this.#indexValues(key, object)) ?? {});
+      this.host.ownValues.set(object, {});
+      try {
+        this.host.ownValues.set(object, (await this.#indexValues(key, object)) ?? {});
+      } catch (error) {
+        if (!(error instanceof Failed)) throw error;
+      }
     }
   }
 

@@ -199,7 +199,10 @@ export class Driver {
   runRequeues(): Promise<number>;
   /** Delivers the events of the plugin's own writes until it stops writing. Returns the number of calls. */
   settle(): Promise<number>;
-  /** The values of an object in the plugin's indexes. The object is not put into the cache. */
+  /**
+   * The values of an object in the plugin's indexes. The object is not put into the cache. Throws what the index
+   * function throws; an object of the cache on which it fails has no values.
+   */
   index(object: TestObject): Promise<Record<string, string[]>>;
   /** The state that the plugin hands over to its next version. */
   save(): Promise<any>;

@@ -207,6 +207,19 @@ test("the store has objects and the plugin's own indexes", async () => {
   );
 });
 
+test("an object on which the index function fails has no values", async () => {
+  const driver = await start(`
+    import { store } from "informant";
+    export const manifest = { indexes: ["node"] };
+    export const index = (pod) => ({ node: pod.spec.nodeName });
+    export const onAdd = (pod, event) => console.log(store.indexValues("pods", "node").join());
+  `);
+  driver.add(pod("broken"));
+  await driver.put(pod("a", { spec: { nodeName: "n1" } }));
+  assert.deepEqual(driver.messages, ["info: n1"]);
+  await assert.rejects(driver.index(pod("b")), { message: /TypeError/ });
+});
+
 const OWNED = `
   import { store } from "informant";
   export const onAdd = () => {

@@ -5,7 +5,7 @@ import unittest
 from support import PluginTest, pod
 
 from informant import HostError
-from informant.testing import Driver
+from informant.testing import Driver, Failed
 
 READS = """
 from informant import index, log, on, store
@@ -69,6 +69,15 @@ class Store(PluginTest):
         self.assertEqual(self.read("[pod.name for pod in store.by_index('pods', 'image', 'x')]"), "['a', 'b']")
         self.assertEqual(self.read("[key[1:] for key in store.index_keys('pods', 'image', 'y')]"), "[('web', 'b')]")
         self.assertEqual(self.read("list(store.index_values('pods', 'image'))"), "['x', 'y', 'z']")
+
+    def test_an_object_on_which_the_index_fails_has_no_values(self) -> None:
+        text = READS.replace("RESULT", "list(store.index_values('pods', 'image'))")
+        fails = "if pod.name == 'b': raise ValueError('odd')\n    return pod.all"
+        driver = self.start(text.replace("return pod.all", fails))
+        self.read("", driver)
+        self.assertEqual(driver.messages[-1], "info: ['x', 'z']")
+        with self.assertRaisesRegex(Failed, "odd"):
+            driver.index(image("b", "x"))
 
     def test_a_test_adds_an_index_by_a_pointer_or_a_function(self) -> None:
         pointer = "/metadata/ownerReferences/*/uid"

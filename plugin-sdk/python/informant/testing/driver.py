@@ -291,7 +291,10 @@ class Driver:
         return calls
 
     def index(self, object: Mapping[str, Any]) -> dict[str, list[str]]:
-        """The values of an object in the plugin's indexes. The object is not put into the cache."""
+        """
+        The values of an object in the plugin's indexes. The object is not put into the cache. Raises ``Failed`` if the
+        function does; an object of the cache on which it fails has no values.
+        """
         rules = (self.manifest.get("indexes") or {}).get("objects", [])
         rule = _rule_of(rules, object)
         if rule is None:
@@ -413,6 +416,9 @@ class Driver:
         host.cluster.deferred = []
         try:
             return self.index(object)
+        except Failed:
+            # As in Informant: an object on which the function fails has no values.
+            return {}
         finally:
             host.phase, host._saved, host.is_index, host.cluster.deferred = saved
             host.own_index = self._own_index
