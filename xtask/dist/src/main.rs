@@ -118,8 +118,8 @@ fn pack(args: &Pack) -> Result<()> {
     for program in &args.programs {
         program.check(&args.private)?;
     }
-    // Not all private folders: componentize-py's makers have compiled parts of the runner in folders of theirs, which may
-    // be called like ours.
+    // Not all private folders: componentize-py's makers have compiled parts of the runner in folders of theirs, which
+    // may be called like ours.
     let runner = PythonRunner::read(&args.python_runner, args.python_parts.clone(), &args.repository)?;
     let changelog = read_text(&args.repository.join("CHANGELOG.md"))?;
     let notes = notes::of(&changelog, release)?;

@@ -1,8 +1,9 @@
 //! The two ports: what each answers, and how long it puts up with its clients.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{Read, Write};
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -288,10 +289,14 @@ async fn probes_are_answered_without_free_descriptors() {
     program.wait_until_ready().await;
     // No descriptor below the limit is free, nor becomes free: none is of a file that is being read, or of a connection
     // that ends.
-    let number = |entry: std::io::Result<std::fs::DirEntry>| entry.unwrap().file_name().to_str()?.parse().ok();
+    let number = |entry: std::io::Result<std::fs::DirEntry>| {
+        let entry = entry.unwrap();
+        let number = entry.file_name().to_str()?.parse().ok()?;
+        Some((number, std::fs::read_link(entry.path()).ok()?))
+    };
     let listed = || {
         let open = std::fs::read_dir(format!("/proc/{}/fd", program.id())).unwrap();
-        open.filter_map(number).collect::<BTreeSet<u32>>()
+        open.filter_map(number).collect::<BTreeMap<u32, PathBuf>>()
     };
     let open = until("the same descriptors for a while", async || {
         let before = listed();
@@ -301,7 +306,22 @@ async fn probes_are_answered_without_free_descriptors() {
             .ok_or_else(|| "they change".to_owned())
     })
     .await;
-    let limit = (0..).find(|number| !open.contains(number)).unwrap();
+    // What a server keeps to accept a connection has to be below the limit, too: others take what is free below that.
+    let kept = open.iter().filter(|(_, file)| file.as_path() == Path::new("/dev/null"));
+    let last_kept = kept.map(|(number, _)| *number).max().unwrap();
+    let mut idle = Vec::new();
+    for number in (0..last_kept).filter(|number| !open.contains_key(number)) {
+        idle.push(TcpStream::connect(health).await.unwrap());
+        until("a connection with the lowest number", async || {
+            listed()
+                .contains_key(&number)
+                .then_some(())
+                .ok_or_else(|| number.to_string())
+        })
+        .await;
+    }
+    let open = listed();
+    let limit = (0..).find(|number| !open.contains_key(number)).unwrap();
     let mut lower = tokio::process::Command::new("prlimit");
     lower.args([format!("--pid={}", program.id()), format!("--nofile={limit}:{limit}")]);
     assert!(lower.status().await.unwrap().success());

@@ -286,10 +286,14 @@ pub(crate) async fn http_get(address: SocketAddr, path: &str) -> (u16, String) {
 
 /// HTTP/1.0, so that the body is neither chunked nor followed by another response.
 pub(crate) async fn exchange(address: SocketAddr, request: &str) -> (u16, String) {
-    let mut socket = TcpStream::connect(address).await.unwrap();
-    socket.write_all(request.as_bytes()).await.unwrap();
     let mut answer = Vec::new();
-    socket.read_to_end(&mut answer).await.unwrap();
+    let exchanged = async {
+        let mut socket = TcpStream::connect(address).await.unwrap();
+        socket.write_all(request.as_bytes()).await.unwrap();
+        socket.read_to_end(&mut answer).await.unwrap();
+    };
+    let in_time = tokio::time::timeout(DEADLINE, exchanged).await.is_ok();
+    assert!(in_time, "{address} does not answer: {request}");
     let answer = String::from_utf8(answer).unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
