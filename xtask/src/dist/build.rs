@@ -108,6 +108,8 @@ impl Build {
         command.env("CARGO_ENCODED_RUSTFLAGS", flags("--remap-path-prefix=", FLAG_SEPARATOR));
         command.env("CFLAGS", flags("-ffile-prefix-map=", " "));
         command.env("CARGO_TARGET_DIR", &self.folder);
+        // zig finds an object by its sources and flags: one from an earlier commit would have its time in `__TIME__`.
+        command.env("ZIG_GLOBAL_CACHE_DIR", self.folder.join("zig-cache"));
         command.env("CARGO_INCREMENTAL", "0");
         command.env("SOURCE_DATE_EPOCH", self.epoch.to_string())
     }
