@@ -37,6 +37,10 @@ DEFAULT informant_result informant_on_delete(const informant_event *event, json 
     (void)event, (void)last, (void)final_state_unknown;
     return informant_ok();
 }
+DEFAULT informant_result informant_reconcile(const informant_request *request, json object) {
+    (void)request, (void)object;
+    return informant_ok();
+}
 DEFAULT informant_result informant_on_synced(const informant_synced *synced) {
     (void)synced;
     return informant_ok();
@@ -311,6 +315,19 @@ bool exports_informant_plugin_event_handler_on_delete(informant_plugin_types_obj
     free(memory);
     informant_plugin_types_object_ref_free(about);
     if (maybe_last) contract_list_u8_free(maybe_last);
+    return ok;
+}
+
+bool exports_informant_plugin_reconciler_reconcile(informant_plugin_types_object_ref_t *about,
+                                                   exports_informant_plugin_reconciler_request_t *request, contract_list_u8_t *maybe_object,
+                                                   contract_option_u32_t *ret, informant_plugin_types_failure_t *err) {
+    informant_plugin_types_call_t call = {request->reason, request->attempt};
+    informant_request reconciled = {.cache_is_behind = request->cache_is_behind};
+    char *memory = event_of(&reconciled.event, about, &call);
+    bool ok = handled(informant_reconcile(&reconciled, document(maybe_object)), ret, err);
+    free(memory);
+    informant_plugin_types_object_ref_free(about);
+    if (maybe_object) contract_list_u8_free(maybe_object);
     return ok;
 }
 

@@ -36,6 +36,13 @@ typedef struct {
     uint32_t attempt;
 } informant_event;
 
+/* The object that is to be reconciled, and the reason of the first cause since the last call. */
+typedef struct {
+    informant_event event;
+    /* The cache may lack writes of earlier calls for this object, or a watch is down: do not conclude that something is absent. */
+    bool cache_is_behind;
+} informant_request;
+
 /* The source of which the plugin has received every object, and why the call is made. */
 typedef struct {
     uint32_t source;
@@ -61,7 +68,7 @@ typedef struct {
 
 informant_result informant_ok(void);
 /* Done; call me again for this object in this many milliseconds, with the reason "requeue-after". Not a failure. Only from the functions for
- * events: informant_on_add, informant_on_update and informant_on_delete. The next call for the object cancels it. */
+ * events: informant_on_add, informant_on_update and informant_on_delete, and from informant_reconcile. The next call for the object cancels it. */
 informant_result informant_requeue_after(uint32_t milliseconds);
 /* Retry with back-off. */
 informant_result informant_retryable(const char *format, ...) INFORMANT_PRINTS(1, 2);
@@ -111,6 +118,9 @@ informant_result informant_on_add(const informant_event *event, json object);
 informant_result informant_on_update(const informant_event *event, json old, json object);
 /* `last` is absent if only the key is known. */
 informant_result informant_on_delete(const informant_event *event, json last, bool final_state_unknown);
+/* The role "reconciler", in place of the functions for events: called for one object at a time, when it or one that leads to it has changed.
+ * `object` is absent if it is gone. The manifest names both in `reconciler`. */
+informant_result informant_reconcile(const informant_request *request, json object);
 informant_result informant_on_synced(const informant_synced *synced);
 
 /* Computes the values of one object for the plugin's indexes: call informant_index_value for each value. `index` is one of `indexes.names` in

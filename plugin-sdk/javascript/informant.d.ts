@@ -121,6 +121,15 @@ declare module "informant" {
     readonly finalStateUnknown: boolean;
   }
 
+  /** The object that is to be reconciled, and the reason of the first cause since the last call. */
+  interface ReconcileRequest<T = KubernetesObject> extends Event<T> {
+    /**
+     * The cache may lack writes of earlier calls for this object, or a watch is down: do not conclude that something is
+     * absent.
+     */
+    readonly cacheIsBehind: boolean;
+  }
+
   /** The whole object, only `metadata`, nothing, or the fields at JSON pointers; `*` matches every element. */
   type Payload = "whole" | "metadata" | "none" | { fields: string[] };
 
@@ -146,6 +155,39 @@ declare module "informant" {
     payload?: Payload;
   }
 
+  /** A part of an object: `generation`, `labels`, or a JSON pointer. */
+  type Part = "generation" | "labels" | `/${string}`;
+
+  /** A kind whose objects lead to those that are reconciled. */
+  interface RelatedRule {
+    apiVersion: string;
+    kind: string;
+    /** What has to change in an object. By default, anything. */
+    when?: Part[];
+    /** How it leads there. In `owns`, by default by the owner that is its controller. */
+    by?: "owner" | "anyOwner" | "namespace" | { label: string } | { annotation: string } | { index: string };
+  }
+
+  /** What `reconcile` is called for. */
+  interface ReconcilerRules {
+    /** The objects that are reconciled. */
+    for: {
+      apiVersion: string;
+      kind: string;
+      payload?: Payload;
+      /** What has to change in an object for a call. By default, anything. */
+      when?: Part[];
+      /** Only objects in these namespaces. */
+      namespaces?: string[];
+      /** Only objects that match this selector. */
+      labelSelector?: string;
+    };
+    /** Kinds that the plugin makes for them. */
+    owns?: RelatedRule[];
+    /** Other kinds that lead to them. Each needs `by`. */
+    watches?: RelatedRule[];
+  }
+
   /** The manifest (docs/reference/manifest.md), which a script exports as `manifest`. Every member has a default. */
   interface Manifest {
     /** By default the file's name. */
@@ -154,6 +196,8 @@ declare module "informant" {
     version?: string;
     /** By default, every object of the plugin's informers, whole. */
     events?: EventRule[];
+    /** Which objects `reconcile` brings to their wanted state, and what leads to them. Required with `reconcile`. */
+    reconciler?: ReconcilerRules;
     /** The names of the indexes that `index` returns, or an object that also lists the objects to index. */
     indexes?: string[] | { names: string[]; objects?: IndexRule[] };
     /** The permissions that the plugin requires. */
@@ -212,6 +256,12 @@ declare module "informant" {
 
   /** `onDelete`. `last` is undefined if only the key is known. */
   type DeleteHandler<T = any> = (last: T | undefined, event: DeleteEvent<T>) => Result | Promise<Result>;
+
+  /**
+   * `reconcile`: called for one object at a time, when it or one that leads to it has changed, and after a start. The
+   * object is undefined if it is gone.
+   */
+  type Reconciler<T = any> = (object: T | undefined, request: ReconcileRequest<T>) => Result | Promise<Result>;
 
   /** `onSynced`: called when the handler has received every object of a source. */
   type SyncHandler = (source: Source, call: Call) => void | Promise<void>;

@@ -8,6 +8,7 @@ pub(crate) mod dead_letters;
 pub(crate) mod lanes;
 pub(crate) mod options;
 pub(crate) mod reason;
+pub(crate) mod relations;
 pub(crate) mod requeues;
 pub(crate) mod spacing;
 pub(crate) mod suspects;

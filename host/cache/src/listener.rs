@@ -62,6 +62,8 @@
 //!   have attempted every key.
 //! - If a handler [limits them](ListenerOptions::limits_suspects), namespaces with an object that crashed it get a
 //!   share of its time, all together: what they wait for delays no other namespace.
+//! - Sources whose objects only [lead to others](Control::set_relations) are not delivered: their changes are causes
+//!   of calls. With any such source the listener is keyed, and a call has the reason of its first cause.
 //! - A handler that [asks for another call](DeliveryOutcome::RequeueAfter) of a key receives one, with its present
 //!   state, unless it is called for the key before. Such a timer is no pending event.
 //!
@@ -74,6 +76,7 @@ mod handle;
 mod pull;
 mod push;
 mod queue;
+mod related;
 mod replay;
 mod requeue_after;
 mod reselect;
@@ -95,6 +98,8 @@ mod sync {
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use informant_object::SourceId;
 
 pub use self::handle::{Consumer, Control, Feed, Ledger, ListenerHandle};
@@ -114,6 +119,7 @@ pub use crate::delivery::options::{
     RESYNC_MIN, RETRIED_DELETES_MAX, RETRIES_PER_SECOND_MAX, RETRY_AFTER_MAX, RETRY_ERROR_BYTES_MAX, RetryOptions,
     SPACED_KEYS_MAX, SUSPECT_SHARE_PERCENT, SUSPECT_TIME, SUSPECTS_MAX, TIMEOUTS_MAX, TRAPS_MAX, UNACCEPTED_KEYS_MAX,
 };
+pub use crate::delivery::relations::{RelatedTo, Relation, Relations};
 pub use crate::delivery::{Awaited, Delivery, DeliveryOutcome, DeliveryToken, NextBatch, NextDelivery, Notification};
 
 use self::queue::Queue;
@@ -174,6 +180,8 @@ struct Listener {
     options: ListenerOptions,
     queue: Queue,
     sources: AttachedSources,
+    /// Which sources lead to objects of others, from the next that is attached on.
+    relations: Option<Arc<dyn Relations>>,
     timers: Timers,
     waits: Waits,
     retry_rate: RetryRate,
@@ -208,6 +216,7 @@ impl Listener {
         Listener {
             queue: Queue::new(&options),
             sources: AttachedSources::default(),
+            relations: None,
             timers: Timers::default(),
             waits: Waits::default(),
             retry_rate: RetryRate::default(),

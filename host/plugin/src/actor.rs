@@ -24,6 +24,7 @@ mod command_flag;
 mod deliver;
 mod failure_warnings;
 mod outcomes;
+mod relations;
 mod source_rules;
 
 mod sync {
@@ -34,7 +35,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use informant_cache::listener::Pause;
+use informant_cache::listener::{Delivery, Pause};
 use informant_cache::{ListenerHandle, LogThrottle, Moment, ReadyWatch};
 use tokio_util::sync::CancellationToken;
 
@@ -321,6 +322,21 @@ impl PluginContext {
         let now = self.now();
         let were_spaced = self.capabilities.end_slow_downs(now);
         self.listener.control().end_slow_downs(now) || were_spaced
+    }
+
+    /// Puts the manifest of a version to work.
+    pub(crate) fn activate(&self, manifest: &Arc<Manifest>) {
+        self.capabilities.activate(manifest);
+        let relations = relations::of_manifest(manifest, &self.runtime.services.catalog);
+        self.listener.control().set_relations(relations);
+    }
+
+    /// Whether the cache may lack what a reconciler looks for: a write of an earlier call, or anything of its kinds.
+    fn is_behind(&self, delivery: &Delivery) -> bool {
+        let lacks_write = delivery
+            .key()
+            .is_some_and(|key| self.capabilities.kube.take_behind(delivery.source, key));
+        lacks_write || !self.capabilities.kube.is_live(delivery.source)
     }
 
     /// Whether too much of what calls committed waits to be written.

@@ -178,6 +178,15 @@ pub enum LoadProblem {
          limits.instances to 1; or set `parallel` in its manifest, if its instances need not know of each other's objects"
     )]
     NotParallel { plugin: String, instances: u32 },
+    #[error(
+        "is a reconciler, for which {key} = \"{value}\" would hide objects; in [plugin.{plugin}] of config.toml, remove \
+         {key}: a reconciler is called when all that it may read is there, and after a start once for each object"
+    )]
+    UnfitForReconciler {
+        plugin: String,
+        key: &'static str,
+        value: &'static str,
+    },
     #[error("{0}")]
     Script(String),
     /// `describe` failed, which can depend only on the component and its `config`.

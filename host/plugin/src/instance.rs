@@ -18,6 +18,7 @@ use informant_cache::{Awaited, Reason};
 use informant_object::SourceId;
 use wasmtime::{Engine, Store};
 
+use crate::bindings::exports::informant::plugin::reconciler::Request;
 use crate::bindings::informant::plugin::types::{self, Call, Failure, ObjectRef};
 use crate::capability::parts::CallEnd;
 use crate::capability::permission::CallKind;
@@ -206,6 +207,30 @@ impl Instance {
         Some(called)
     }
 
+    pub(crate) async fn reconcile(
+        &mut self,
+        about: ObjectRef<'_>,
+        request: Request,
+        object: Option<&[u8]>,
+    ) -> Option<Called<Handled>> {
+        let source = Some(about.source);
+        let call = Call {
+            reason: request.reason,
+            attempt: request.attempt,
+        };
+        let seen = self.is_observed().then(|| ObservedSubject::of_object(&about, &call));
+        let called = call!(
+            self,
+            reconciler,
+            CallKind::Event,
+            source,
+            "reconcile",
+            call_reconcile(about, request, object)
+        )?;
+        self.observe("reconcile", seen, &called, |after| *after);
+        Some(called)
+    }
+
     pub(crate) async fn on_synced(&mut self, source: u32, call: Call) -> Option<Called<Result<(), Failure>>> {
         let seen = self.is_observed().then(|| ObservedSubject::of_source(source, &call));
         let called = call!(
@@ -222,6 +247,11 @@ impl Instance {
 
     pub(crate) async fn index(&mut self, about: ObjectRef<'_>, object: &[u8]) -> Option<Called<IndexAnswer>> {
         call!(self, index, CallKind::Index, None, "index", call_index(about, object))
+    }
+
+    /// Whether it has the role `reconciler`.
+    pub(crate) fn is_reconciler(&self) -> bool {
+        self.exports.reconciler.is_some()
     }
 
     /// Whether it has the role `state`.
@@ -406,6 +436,7 @@ impl From<Reason> for types::Reason {
             Reason::Restored => types::Reason::Restored,
             Reason::RequeueAfter => types::Reason::RequeueAfter,
             Reason::Trigger => types::Reason::Trigger,
+            Reason::Related => types::Reason::Related,
         }
     }
 }

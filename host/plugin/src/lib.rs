@@ -103,7 +103,10 @@ pub use capture::{
     Record,
 };
 pub use component::binary::SdkInfo;
-pub use component::manifest::{EventRule, IndexRule, Indexes, Manifest, MetricDeclaration, MetricKind, Requirement};
+pub use component::manifest::{
+    By, EventRule, IndexRule, Indexes, Manifest, MetricDeclaration, MetricKind, PrimaryRule, ReconcilerRules,
+    RelatedRule, Requirement, When,
+};
 pub use component::precompile::{Architecture, PrecompileError, precompile_runner};
 pub use component::roles::{Role, Roles};
 pub use component::runner::{Compiling, RunnerSource, RunnerSources, RunnerStatus};

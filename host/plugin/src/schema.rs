@@ -15,7 +15,9 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::component::manifest::{EventRule, IndexRule, Indexes, Manifest, MetricDeclaration};
+    use crate::component::manifest::{
+        EventRule, IndexRule, Indexes, Manifest, MetricDeclaration, PrimaryRule, ReconcilerRules, RelatedRule,
+    };
     use crate::component::roles::Role;
     use crate::instance::context::DescribeContext;
 
@@ -44,6 +46,9 @@ mod tests {
         for (pointer, members_of_type) in [
             ("", expected::<Manifest>()),
             ("/$defs/eventRule", expected::<EventRule>()),
+            ("/$defs/reconciler", expected::<ReconcilerRules>()),
+            ("/$defs/reconciler/properties/for", expected::<PrimaryRule>()),
+            ("/$defs/relatedRule", expected::<RelatedRule>()),
             ("/$defs/indexes", expected::<Indexes>()),
             ("/$defs/indexes/properties/objects/items", expected::<IndexRule>()),
             ("/$defs/need/properties/kube", expected::<KubeGrant>()),

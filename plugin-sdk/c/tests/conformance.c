@@ -22,7 +22,8 @@ informant_result informant_describe(json context, const char **manifest) {
     /* Members at their default are left out, as other SDKs do. */
     if (*rule || old) snprintf(events, sizeof events, "\"events\":[{\"apiVersion\":\"*\",\"kind\":\"*\"%s%s}],", rule, old ? ",\"old\":true" : "");
     snprintf(text, sizeof text,
-             "{\"name\":\"conformance\",\"version\":\"1\",\"parallel\":true,%s"
+             "{\"name\":\"conformance\",\"version\":\"1\",\"roles\":[\"event-handler\",\"sync-handler\",\"index-funcs\",\"state\"],"
+             "\"parallel\":true,%s"
              "\"indexes\":{\"names\":[\"text\"],\"objects\":[{\"apiVersion\":\"*\",\"kind\":\"*\"}]},"
              "\"metrics\":[{\"name\":\"seen\",\"type\":\"counter\",\"help\":\"Seen texts\",\"labels\":[\"text\"]},"
              "{\"name\":\"bytes\",\"type\":\"gauge\",\"help\":\"Bytes of the last text\"},"

@@ -12,15 +12,16 @@ import (
 // manifest is the document that describe returns. No member is written at its default, so that a plugin works with
 // every Informant that knows what it uses.
 type manifest struct {
-	Name     string               `json:"name"`
-	Version  string               `json:"version"`
-	Roles    []string             `json:"roles,omitempty"`
-	Events   []eventRule          `json:"events,omitempty"`
-	Indexes  *indexes             `json:"indexes,omitempty"`
-	Needs    []manifestNeed       `json:"needs,omitempty"`
-	Metrics  []*MetricDeclaration `json:"metrics,omitempty"`
-	Parallel bool                 `json:"parallel,omitempty"`
-	Writes   string               `json:"writes,omitempty"`
+	Name       string               `json:"name"`
+	Version    string               `json:"version"`
+	Roles      []string             `json:"roles,omitempty"`
+	Events     []eventRule          `json:"events,omitempty"`
+	Reconciler *reconcilerDocument  `json:"reconciler,omitempty"`
+	Indexes    *indexes             `json:"indexes,omitempty"`
+	Needs      []manifestNeed       `json:"needs,omitempty"`
+	Metrics    []*MetricDeclaration `json:"metrics,omitempty"`
+	Parallel   bool                 `json:"parallel,omitempty"`
+	Writes     string               `json:"writes,omitempty"`
 }
 
 type eventRule struct {
@@ -52,13 +53,13 @@ type manifestNeed struct {
 	Kube needDocument `json:"kube"`
 }
 
-// The roles that every component of this SDK exports.
+// The roles that every component of this SDK exports, and of which no plugin plays all.
 const (
-	eventRole = "event-handler"
-	syncRole  = "sync-handler"
-	indexRole = "index-funcs"
-	stateRole = "state"
-	rolesAll  = 4
+	eventRole      = "event-handler"
+	reconcilerRole = "reconciler"
+	syncRole       = "sync-handler"
+	indexRole      = "index-funcs"
+	stateRole      = "state"
 )
 
 // manifest returns what the plugin has registered as a document.
@@ -71,15 +72,16 @@ func (r *registry) manifest() ([]byte, error) {
 	if err := check(handled, indexed); err != nil {
 		return nil, err
 	}
-	m := manifest{Name: r.name, Version: r.version, Metrics: r.metrics, Parallel: r.parallel}
+	if err := r.checkReconciler(); err != nil {
+		return nil, err
+	}
+	m := manifest{Name: r.name, Version: r.version, Roles: roles, Metrics: r.metrics, Parallel: r.parallel}
+	m.Reconciler = r.reconciled().reconcilerDocument()
 	if m.Name == "" {
 		m.Name = defaultName()
 	}
 	if m.Version == "" {
 		m.Version = "0"
-	}
-	if len(roles) < rolesAll {
-		m.Roles = roles
 	}
 	for _, r := range handled {
 		m.Events = append(m.Events, eventRule{
@@ -114,6 +116,9 @@ func (r *registry) roles() []string {
 	var roles []string
 	if len(r.handled()) > 0 {
 		roles = append(roles, eventRole)
+	}
+	if r.reconciled() != nil {
+		roles = append(roles, reconcilerRole)
 	}
 	if len(r.onSynced) > 0 {
 		roles = append(roles, syncRole)
@@ -158,6 +163,24 @@ func check(handled, indexed []*rule) error {
 	for _, r := range indexed {
 		if r.payload.kind == none {
 			return fmt.Errorf("%v: without a payload there is nothing to index", r)
+		}
+	}
+	return nil
+}
+
+// checkReconciler finds contradictions between Reconcile and the handlers.
+func (r *registry) checkReconciler() error {
+	reconciled := slices.DeleteFunc(slices.Clone(r.rules), func(r *rule) bool { return r.reconcile == nil })
+	handled := r.handled()
+	switch {
+	case len(reconciled) > 1:
+		return fmt.Errorf("%v and %v have Reconcile: a plugin reconciles one kind", reconciled[0], reconciled[1])
+	case len(reconciled) == 1 && len(handled) > 0:
+		return fmt.Errorf("%v has Reconcile and %v handles events: a plugin does one of both", reconciled[0], handled[0])
+	}
+	for _, rule := range r.rules {
+		if rule.reconcile == nil && (rule.owns != nil || rule.watches != nil || rule.when != nil) {
+			return fmt.Errorf("%v: Owns, Watches and When belong to Reconcile, which it lacks", rule)
 		}
 	}
 	return nil

@@ -96,13 +96,13 @@ func TestMembersAtTheirDefaultAreNotWritten(t *testing.T) {
 	}, `"roles":["event-handler"]`)
 }
 
-func TestAllRolesAreNotListed(t *testing.T) {
+func TestPlayedRolesAreListed(t *testing.T) {
 	checkManifest(t, func() {
 		pods := informant.For[map[string]any]("v1", "Pod").OnUpsert(done)
 		pods.OnSynced(func(*informant.Context, *informant.Synced) error { return nil })
 		pods.Index("all", func(*map[string]any) ([]string, error) { return nil, nil })
 		informant.State(new(int))
-	}, `"events":[{"apiVersion":"v1","kind":"Pod"}],`+
+	}, `"roles":["event-handler","sync-handler","index-funcs","state"],"events":[{"apiVersion":"v1","kind":"Pod"}],`+
 		`"indexes":{"names":["all"],"objects":[{"apiVersion":"v1","kind":"Pod"}]}`)
 }
 
@@ -248,4 +248,20 @@ func (c *checkedConfig) Validate() error {
 		return fmt.Errorf("`limit` must be at least 1")
 	}
 	return nil
+}
+
+func TestReconcilerNamesWhatLeadsToIt(t *testing.T) {
+	checkManifest(t, func() {
+		informant.For[Pod]("v1", "Pod", informant.Fields("/spec")).Reconcile(reconciled).When("generation").
+			Owns(informant.Related("v1", "Secret").When("/data")).
+			Watches(informant.Related("v1", "LimitRange").ByNamespace()).
+			Watches(informant.Related("v1", "ConfigMap").ByLabel("pod"))
+	}, `"roles":["reconciler"],"reconciler":{"for":{"apiVersion":"v1","kind":"Pod","payload":{"fields":["/spec"]},`+
+		`"when":["generation"]},"owns":[{"apiVersion":"v1","kind":"Secret","when":["/data"]}],`+
+		`"watches":[{"apiVersion":"v1","kind":"LimitRange","by":"namespace"},`+
+		`{"apiVersion":"v1","kind":"ConfigMap","by":{"label":"pod"}}]}`)
+}
+
+func reconciled(*informant.Context, *informant.Request, *Pod) (informant.Result, error) {
+	return informant.Result{}, nil
 }

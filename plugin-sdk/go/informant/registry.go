@@ -190,6 +190,9 @@ type rule struct {
 	selector                  string
 	decode                    func(document []byte) (any, error)
 	onAdd, onUpdate, onDelete anyHandler
+	reconcile                 func(ctx *Context, r *Request, object any) (Result, error)
+	when                      []string
+	owns, watches             []*RelatedKind
 	indexes                   []index
 	isClosed                  bool
 }

@@ -96,7 +96,7 @@ func start(t testing.TB, context map[string]any) (*Plugin, error) {
 		context: object{
 			"plugin": "test", "informant": "0.1.0", "contract": Contract,
 			"offers":   []string{"store", "kube", "kv", "metrics", "log"},
-			"roles":    []string{"event-handler", "sync-handler", "index-funcs", "state"},
+			"roles":    []string{"event-handler", "reconciler", "sync-handler", "index-funcs", "state"},
 			"role":     "events",
 			"instance": 0, "instances": 1, "because": "start", "logLevel": "trace",
 		},
@@ -138,15 +138,16 @@ func (refuseRequests) RoundTrip(request *http.Request) (*http.Response, error) {
 
 // manifest is read strictly, as Informant does.
 type manifest struct {
-	Name     string        `json:"name"`
-	Version  string        `json:"version"`
-	Roles    []string      `json:"roles"`
-	Events   []eventRule   `json:"events"`
-	Indexes  *indexes      `json:"indexes"`
-	Needs    []any         `json:"needs"`
-	Metrics  []declaration `json:"metrics"`
-	Parallel bool          `json:"parallel"`
-	Writes   string        `json:"writes"`
+	Name       string        `json:"name"`
+	Version    string        `json:"version"`
+	Roles      []string      `json:"roles"`
+	Events     []eventRule   `json:"events"`
+	Reconciler *reconciler   `json:"reconciler"`
+	Indexes    *indexes      `json:"indexes"`
+	Needs      []any         `json:"needs"`
+	Metrics    []declaration `json:"metrics"`
+	Parallel   bool          `json:"parallel"`
+	Writes     string        `json:"writes"`
 }
 
 type eventRule struct {
@@ -211,6 +212,7 @@ func (p *Plugin) addInformers() {
 	if p.manifest.Indexes != nil {
 		rules = append(rules, p.manifest.Indexes.Objects...)
 	}
+	rules = append(rules, p.manifest.Reconciler.kinds()...)
 	for _, rule := range rules {
 		if rule.APIVersion != "*" && rule.Kind != "*" {
 			p.fake.register(rule.APIVersion, rule.Kind)

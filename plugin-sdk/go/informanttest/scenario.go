@@ -127,6 +127,9 @@ func (r *run) start() {
 		return
 	}
 	r.plugin = p
+	if p.manifest.Reconciler != nil {
+		r.root.needsInformant()
+	}
 	if r.root.has("kv") {
 		for _, name := range r.root.at("kv").names() {
 			p.fake.values[name] = bytesOf(r.root.at("kv").at(name).value)

@@ -8,6 +8,7 @@ const native = globalThis.native;
 // The functions that Informant calls, by the role's name in the manifest.
 const ROLES = {
   "event-handler": ["onAdd", "onUpdate", "onDelete"],
+  reconciler: ["reconcile"],
   "sync-handler": ["onSynced"],
   "index-funcs": ["index"],
   state: ["save", "restore"],
@@ -17,7 +18,7 @@ const EXPORTS = [...FUNCTIONS, "manifest"];
 const CALLED = `Informant calls ${FUNCTIONS.join(", ")}`;
 
 // Names that a newer version may call, or that other programs do.
-const isHandlerLike = (name) => /^on[A-Z_]/.test(name) || name === "init" || name === "reconcile";
+const isHandlerLike = (name) => /^on[A-Z_]/.test(name) || name === "init";
 
 // The Levenshtein distance.
 const distance = (a, b) => {
@@ -60,6 +61,10 @@ const checkExports = (script) => {
   }
   if ("save" in script !== "restore" in script) {
     throw refuse(`exports ${"save" in script ? "save" : "restore"} alone: export both save and restore, or neither`);
+  }
+  const handler = ROLES["event-handler"].find((name) => name in script);
+  if ("reconcile" in script && handler !== undefined) {
+    throw refuse(`exports reconcile and ${handler}, of which a plugin may have one: reconcile is called for every change of its objects, and without one when it is deleted`);
   }
   const isCalled = FUNCTIONS.some((name) => name in script && !ROLES.state.includes(name));
   if (isCalled) return;
@@ -120,12 +125,17 @@ export const describe = (script, stem) => {
   indexNames = indexes?.names ?? [];
   const roles = Object.keys(ROLES).filter((role) => ROLES[role].some((name) => name in script));
   const withOld = "onUpdate" in script ? [{ apiVersion: "*", kind: "*", old: true }] : undefined;
+  if ("reconcile" in script && given.reconciler === undefined) {
+    const hint = 'export const manifest = { reconciler: { for: { apiVersion: "v1", kind: "ConfigMap" } } }';
+    throw refuse(`exports reconcile, but the manifest does not say for which objects; write \`${hint}\``);
+  }
   const { name = stem, version = "0", events = withOld, ...rest } = given;
   setWarnsOfOld(Array.isArray(events) && !events.some((rule) => rule?.old));
   const some = {
     events: isDefault(events) ? undefined : events,
     indexes,
-    roles: roles.length < Object.keys(ROLES).length ? roles : undefined,
+    // The runner exports every role, and no script plays all.
+    roles,
   };
   return JSON.stringify({ name, version, ...rest, ...some }, withoutDefaults);
 };

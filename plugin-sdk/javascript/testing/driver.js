@@ -15,7 +15,7 @@ export const SETTLE_CALLS_MAX = 1_000;
 
 /** The contract's version, and the names of its roles. */
 const CONTRACT = "0.3.0";
-const ROLES = ["event-handler", "sync-handler", "index-funcs", "state"];
+const ROLES = ["event-handler", "reconciler", "sync-handler", "index-funcs", "state"];
 
 const EVERYTHING = [{ apiVersion: "*", kind: "*" }];
 
@@ -158,6 +158,24 @@ export class Driver {
     const [first] = this.#keys(key, kind);
     if (first === undefined) throw new Error(`the test triggers ${key}, which is not in the cache`);
     return this.#again(first, "trigger");
+  }
+
+  async reconcile(text, { kind, reason = "watch", attempt = 0, cacheIsBehind = false } = {}) {
+    const rule = this.manifest.reconciler?.for;
+    if (rule === undefined) throw new Error("the plugin reconciles nothing: its manifest has no `reconciler`");
+    const [first] = this.#keys(text, kind ?? rule.kind);
+    const object = first === undefined ? undefined : this.host.cluster.object(first);
+    const key = first ?? this.#goneKey(text, rule);
+    const [about, call] = [aboutOf(key, object ?? { metadata: {} }), { reason, attempt }];
+    const shown = object === undefined ? undefined : payload(object, rule.payload);
+    return this.#handling("reconcile", about, call, () => this.#instance.reconcile(about, call, shown, cacheIsBehind));
+  }
+
+  /** The key of an object that is not in the cache. */
+  #goneKey(text, { apiVersion, kind }) {
+    const source = this.host.cluster.sources.findIndex((of) => of.apiVersion === apiVersion && of.kind === kind);
+    const [name, namespace = ""] = text.split("/").reverse();
+    return { source: Math.max(source, 0), namespace, name };
   }
 
   async runRequeues() {

@@ -195,6 +195,11 @@ export class Driver {
   replay(): Promise<void>;
   /** Calls the plugin for an object, as `informant plugin trigger` does. */
   trigger(key: string, kind?: string): Promise<number | undefined>;
+  /**
+   * Calls `reconcile` for an object, as it is in the cache; as for one that is gone if it is not there. Resolves to the
+   * milliseconds after which the plugin wants to be called again.
+   */
+  reconcile(key: string, options?: CallOptions & { kind?: string; cacheIsBehind?: boolean }): Promise<number | undefined>;
   /** Makes the calls that the plugin asked for, without waiting, each once. Returns the number of calls. */
   runRequeues(): Promise<number>;
   /** Delivers the events of the plugin's own writes until it stops writing. Returns the number of calls. */

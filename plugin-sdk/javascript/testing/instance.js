@@ -29,6 +29,7 @@ export class Failed extends Error {
 }
 Object.defineProperty(Failed.prototype, "name", { value: "Failed", configurable: true, writable: true });
 
+const RELATED = { apiVersion: null, kind: null, when: null, by: { label: null, annotation: null, index: null } };
 const RULE = { apiVersion: null, kind: null, payload: { fields: null } };
 const ACCESS = { verbs: null, resource: null, namespaces: null, names: null, subresources: null };
 
@@ -38,6 +39,11 @@ const MANIFEST = {
   version: null,
   roles: null,
   events: { ...RULE, old: null, changedOnly: null, namespaces: null, labelSelector: null },
+  reconciler: {
+    for: { ...RULE, when: null, namespaces: null, labelSelector: null },
+    owns: RELATED,
+    watches: RELATED,
+  },
   indexes: { names: null, objects: RULE },
   needs: { kube: ACCESS },
   writes: null,
@@ -120,6 +126,11 @@ export class Instance {
 
   onDelete(about, call, last, finalStateUnknown) {
     return this.#handle("onDelete", last, () => Object.assign(this.#event(about, call), { finalStateUnknown }));
+  }
+
+  /** `object` is undefined if it is gone. */
+  reconcile(about, call, object, cacheIsBehind) {
+    return this.#handle("reconcile", object, () => Object.assign(this.#event(about, call), { cacheIsBehind }));
   }
 
   onSynced(source, call) {

@@ -338,3 +338,36 @@ test("TypeScript that Informant refuses is refused with its place", { skip }, as
     "ts",
   );
 });
+
+const RECONCILES = `
+import { log } from "informant";
+export const manifest = {
+  reconciler: {
+    for: { apiVersion: "v1", kind: "Pod", payload: { fields: ["/status/phase"] }, when: ["/status"] },
+    owns: [{ apiVersion: "v1", kind: "Secret" }],
+    watches: [{ apiVersion: "v1", kind: "ConfigMap", by: { label: "pod" } }],
+  },
+};
+export const reconcile = (pod, request) => {
+  log.info(\`\${request} \${request.reason} \${pod?.status.phase ?? "gone"} \${request.cacheIsBehind}\`);
+  return pod && { requeueAfter: 3_000 };
+};
+`;
+
+test("an object is reconciled with and without it", async () => {
+  const driver = await start(RECONCILES);
+  assert.deepEqual(driver.manifest.roles, ["reconciler"]);
+  await driver.put(pod("a", { status: { phase: "Running" } }));
+  assert.equal(await driver.reconcile("web/a"), 3_000);
+  await driver.delete("web/a");
+  assert.equal(await driver.reconcile("web/a", { reason: "related", cacheIsBehind: true }), undefined);
+  assert.deepEqual(driver.messages, ["info: web/a watch Running false", "info: web/a related gone true"]);
+});
+
+test("contradictions of a reconciler are refused", async () => {
+  const refused = (text, expected) => assert.rejects(start(text), (error) => error.message.includes(expected));
+  await refused("export const reconcile = () => {};", "the manifest does not say for which objects");
+  await refused(`${RECONCILES}export const onAdd = () => {};`, "of which a plugin may have one");
+  const misspelled = RECONCILES.replace("owns:", "own:");
+  await refused(misspelled, "unknown member manifest.reconciler.own; did you mean owns?");
+});

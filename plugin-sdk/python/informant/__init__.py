@@ -21,9 +21,9 @@ from __future__ import annotations
 
 from . import http, kube, kv, metrics, store
 from .context import Settings, config, context, settings
-from .decorators import Again, State, again, index, needs, on, plugin, state
+from .decorators import Again, Related, State, again, index, needs, on, plugin, reconcile, related, state
 from .errors import HostError, HttpError, KubeError, Permanent, Refused, RetryAfter
-from .events import Call, Event, Source
+from .events import Call, Event, Request, Source
 from .host import CONTRACT
 from .logs import log
 from .objects import Fields, Object
@@ -42,6 +42,8 @@ __all__ = [
     "Object",
     "Permanent",
     "Refused",
+    "Related",
+    "Request",
     "RetryAfter",
     "Settings",
     "Source",
@@ -58,6 +60,8 @@ __all__ = [
     "needs",
     "on",
     "plugin",
+    "reconcile",
+    "related",
     "settings",
     "state",
     "store",

@@ -26,7 +26,7 @@ from .bindings import Bindings, Err, types
 from .dispatch import Dispatcher, Failed
 from .failure import Failure
 
-__all__ = ["EventHandler", "IndexFuncs", "Lifecycle", "State", "SyncHandler"]
+__all__ = ["EventHandler", "IndexFuncs", "Lifecycle", "Reconciler", "State", "SyncHandler"]
 
 _dispatcher: Dispatcher | None = None
 
@@ -113,6 +113,17 @@ class EventHandler:
         """An object is gone."""
         try:
             return _instance().on_delete(about, call, last, final_state_unknown)
+        except Failed as failed:
+            _refuse(failed.failure)
+
+
+class Reconciler:
+    """Reconciles objects."""
+
+    def reconcile(self, about: Any, request: Any, object: bytes | None) -> int | None:
+        """An object, or one that leads to it, has changed."""
+        try:
+            return _instance().reconcile(about, request, object)
         except Failed as failed:
             _refuse(failed.failure)
 

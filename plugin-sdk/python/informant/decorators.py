@@ -165,6 +165,95 @@ def index(
     return register
 
 
+class Related:
+    """A kind whose objects lead to those that are reconciled."""
+
+    __slots__ = ("document",)
+
+    def __init__(self, document: dict[str, Any]) -> None:
+        #: As the manifest has it.
+        self.document = document
+
+
+def related(
+    api_version: str,
+    kind: str,
+    *,
+    when: str | Iterable[str] | None = None,
+    by: str | None = None,
+    by_label: str | None = None,
+    by_annotation: str | None = None,
+    by_index: str | None = None,
+) -> Related:
+    """A kind for ``owns`` or ``watches`` of ``reconcile``.
+
+    ``when``: what has to change: ``generation``, ``labels`` or JSON pointers. ``by``: ``owner`` (the controller),
+    ``any-owner`` or ``namespace``. ``by_label``, ``by_annotation``: the name of one that has the name of the object.
+    ``by_index``: the name of an index of the plugin that has the objects under the key of this one.
+    """
+    check_type("related", api_version, kind)
+    named = {"label": by_label, "annotation": by_annotation, "index": by_index}
+    given: list[Any] = [{member: name} for member, name in named.items() if name is not None]
+    if by is not None:
+        words = {"owner": "owner", "any-owner": "anyOwner", "namespace": "namespace"}
+        if by not in words:
+            raise Refused(f"related({kind}): by is {by!r}; write one of {', '.join(words)}")
+        given.append(words[by])
+    if len(given) > 1:
+        raise Refused(f"related({kind}): an object leads there in one way; pass one of by, by_label and so on")
+    document: dict[str, Any] = {"apiVersion": api_version, "kind": kind}
+    if when is not None:
+        document["when"] = listed(when)
+    if given:
+        document["by"] = given[0]
+    return Related(document)
+
+
+def reconcile(
+    api_version: str,
+    kind: str,
+    *,
+    owns: Iterable[Related] = (),
+    watches: Iterable[Related] = (),
+    when: str | Iterable[str] | None = None,
+    fields: Texts | None = None,
+    payload: Payload | None = None,
+    namespaces: Texts | None = None,
+    label_selector: Text | None = None,
+) -> Callable[[F], F]:
+    """Calls the function for one object at a time, when that, or one that leads to it, has changed; and after a start.
+
+    It receives the object, or ``None`` if it is gone, and the request. ``owns``: kinds that the plugin makes for the
+    objects. ``watches``: other kinds that lead to them. ``when``: what has to change in an object: ``generation``,
+    ``labels`` or JSON pointers.
+    """
+    check_type("reconcile", api_version, kind)
+
+    def register(function: F) -> F:
+        handler = Handler(function, "reconcile")
+        registry = _registry.active
+        if registry.reconciler is not None:
+            raise Refused(f"{handler.where}: {registry.reconciler.handler.where} reconciles already; a plugin has one")
+        rule = _registry.Rule(api_version, kind)
+        rule.want(handler.where, payload, fields)
+        rule.agree(handler.where, "namespaces", namespaces)
+        rule.agree(handler.where, "selector", label_selector)
+        parts = [] if when is None else listed(when)
+        kinds = [_related(handler.where, group) for group in (owns, watches)]
+        registry.reconciler = _registry.Reconciler(rule, handler, parts, *kinds)
+        return function
+
+    return register
+
+
+def _related(where: str, group: Any) -> list[Related]:
+    kinds = [group] if isinstance(group, Related) else list(group)
+    wrong = next((kind for kind in kinds if not isinstance(kind, Related)), None)
+    if wrong is not None:
+        raise Refused(f'{where}: {wrong!r} is no kind; write related("apps/v1", "Deployment")')
+    return kinds
+
+
 class State(Fields):
     """What the plugin hands over to its next version: a dict whose members can be read and set as attributes."""
 

@@ -12,7 +12,7 @@ from . import registry as _registry
 from .context import load_settings
 from .decorators import Again
 from .errors import Refused, delay_ms
-from .events import Event, Source
+from .events import Event, Request, Source
 from .failure import Failure, failure_of, traceback_of
 from .manifest import index_names, manifest_of
 from .objects import Object, parse_object
@@ -119,6 +119,18 @@ class Dispatcher:
                     asked = _requeue_ms(handler, returned)
                     soonest = asked if soonest is None else min(soonest, asked)
             return soonest
+
+    def reconcile(self, about: Any, call: Any, document: bytes | None) -> int | None:
+        """Returns the milliseconds after which the plugin wants to be called again for the object."""
+        request = Request(about, call)
+        with _Reporting(self.registry, request, about.source):
+            reconciler = self.registry.reconciler
+            if reconciler is None:
+                return None
+            handler = reconciler.handler
+            object = parse_object(document, about) if document and handler.reads_object else None
+            returned = handler.function(*(object, request)[: handler.parameters])
+            return None if returned is None else _requeue_ms(handler, returned)
 
     def _handlers_of(self, source: int) -> Handlers | None:
         # With one rule, the host delivers objects of its type only.

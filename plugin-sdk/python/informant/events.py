@@ -155,7 +155,7 @@ class Event(_OfSource):
 
     __slots__ = ("_about", "_call", "_document", "_old", "final_state_unknown", "type")
 
-    #: ``add``, ``update`` or ``delete``; in an index function ``index``.
+    #: ``add``, ``update`` or ``delete``; in an index function ``index``, in a reconciler ``reconcile``.
     type: str
     #: Deletes only: whether the object was deleted while no watch was open, so that it may have changed before.
     final_state_unknown: bool
@@ -233,3 +233,20 @@ class Event(_OfSource):
 
     def __repr__(self) -> str:
         return f"Event({self.type} {self})"
+
+
+class Request(Event):
+    """The object that is to be reconciled, and why. As text it is ``namespace/name``."""
+
+    __slots__ = ()
+
+    def __init__(self, about: Any, call: Any) -> None:
+        super().__init__("reconcile", about, call)
+
+    @property
+    def cache_is_behind(self) -> bool:
+        """
+        Whether the cache may lack writes of earlier calls for this object, or a watch is down: do not conclude that
+        something is absent.
+        """
+        return bool(self._call.cache_is_behind)

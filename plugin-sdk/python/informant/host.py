@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 CONTRACT = "0.3.0"
 
 #: The roles of the contract that the SDK can play.
-ROLES = ("event-handler", "sync-handler", "index-funcs", "state")
+ROLES = ("event-handler", "reconciler", "sync-handler", "index-funcs", "state")
 
 #: Levels of the contract's log, in its order.
 TRACE, DEBUG, INFO, WARN, ERROR = range(5)

@@ -7,13 +7,14 @@ from typing import Any
 from .decorators import listed
 from .errors import Refused
 from .host import ROLES
-from .registry import PAYLOADS, Registry, Rule, check_payload, resolve
+from .registry import PAYLOADS, Reconciler, Registry, Rule, check_payload, resolve
 
 
 def roles_of(registry: Registry) -> list[str]:
     """The roles that the plugin plays, in the contract's order."""
     plays = {
         "event-handler": bool(registry.handlers),
+        "reconciler": registry.reconciler is not None,
         "sync-handler": bool(registry.synced),
         "index-funcs": bool(registry.indexers),
         "state": bool(registry.states),
@@ -35,16 +36,22 @@ def manifest_of(registry: Registry) -> dict[str, Any]:
     if registry.is_empty():
         raise Refused(
             'no function is registered that Informant would call: write @on.upsert("v1", "Pod") above a function; '
-            "there are on.add, on.update, on.upsert, on.delete, on.synced and index"
+            "there are on.add, on.update, on.upsert, on.delete, on.synced, reconcile and index"
         )
-    manifest: dict[str, Any] = {"name": registry.name, "version": registry.version}
+    if registry.handlers and registry.reconciler is not None:
+        raise Refused(
+            f"{registry.reconciler.handler.where} reconciles, and other functions handle events, of which a plugin may "
+            "do one: reconcile is called for every change of its objects, with None when one is gone"
+        )
+    # A component of this SDK exports every role, and no plugin plays all.
     roles = roles_of(registry)
-    if roles != list(ROLES):
-        manifest["roles"] = roles
+    manifest: dict[str, Any] = {"name": registry.name, "version": registry.version, "roles": roles}
     if registry.handlers:
         rules = [_event_rule(handlers.rule) for handlers in registry.handlers.values()]
         if rules != [{"apiVersion": "*", "kind": "*"}]:
             manifest["events"] = rules
+    if registry.reconciler is not None:
+        manifest["reconciler"] = _reconciler(registry.reconciler)
     if registry.indexers:
         objects = [_rule(indexer.rule) for indexer in registry.indexers.values()]
         manifest["indexes"] = {"names": index_names(registry), "objects": objects}
@@ -54,6 +61,18 @@ def manifest_of(registry: Registry) -> dict[str, Any]:
         manifest["metrics"] = registry.metrics
     manifest.update(registry.options)
     return manifest
+
+
+def _reconciler(reconciler: Reconciler) -> dict[str, Any]:
+    primary = _event_rule(reconciler.rule)
+    if reconciler.when:
+        primary["when"] = reconciler.when
+    document: dict[str, Any] = {"for": primary}
+    if reconciler.owns:
+        document["owns"] = [related.document for related in reconciler.owns]
+    if reconciler.watches:
+        document["watches"] = [related.document for related in reconciler.watches]
+    return document
 
 
 def _rule(rule: Rule) -> dict[str, Any]:

@@ -108,6 +108,19 @@ class Indexer:
         self.functions: list[tuple[Any, Handler]] = []
 
 
+class Reconciler:
+    """What is reconciled, what leads to it, and the function that does it."""
+
+    __slots__ = ("handler", "owns", "rule", "watches", "when")
+
+    def __init__(self, rule: Rule, handler: Handler, when: list[str], owns: list[Any], watches: list[Any]) -> None:
+        self.rule = rule
+        self.handler = handler
+        self.when = when
+        self.owns = owns
+        self.watches = watches
+
+
 class Registry:
     """Everything that one plugin has registered."""
 
@@ -117,6 +130,7 @@ class Registry:
         self.options: dict[str, Any] = {}
         self.handlers: dict[tuple[str, str], Handlers] = {}
         self.indexers: dict[tuple[str, str], Indexer] = {}
+        self.reconciler: Reconciler | None = None
         self.synced: list[Handler] = []
         self.startup: list[Handler] = []
         self.needs: list[dict[str, Any]] = []
@@ -136,7 +150,7 @@ class Registry:
 
     def is_empty(self) -> bool:
         """Whether Informant would never call a function of the plugin."""
-        return not (self.handlers or self.indexers or self.synced)
+        return not (self.handlers or self.reconciler or self.indexers or self.synced)
 
 
 #: Where decorators register.

@@ -39,7 +39,7 @@ class Manifest(PluginTest):
         text = json.dumps(driver.manifest, separators=(",", ":"))
         self.assertEqual(text, '{"name":"handler","version":"0","roles":["event-handler"]}')
 
-    def test_roles_are_left_out_if_all_are_played(self) -> None:
+    def test_roles_that_are_played_are_listed(self) -> None:
         driver = self.start(
             """
             from informant import index, on, plugin, state
@@ -62,6 +62,7 @@ class Manifest(PluginTest):
             {
                 "name": "all",
                 "version": "1.2.3",
+                "roles": ["event-handler", "sync-handler", "index-funcs", "state"],
                 "events": [{"apiVersion": "v1", "kind": "Pod", "payload": "none"}],
                 "indexes": {
                     "names": ["node"],

@@ -51,6 +51,7 @@ macro_rules! role {
 
 role!(lifecycle, "role-lifecycle");
 role!(events, "role-event-handler");
+role!(reconciler, "role-reconciler");
 role!(sync, "role-sync-handler");
 role!(index, "role-index-funcs");
 role!(state, "role-state");

@@ -1,6 +1,7 @@
 //! What a handler receives in addition to the object.
 
 use std::fmt;
+use std::ops::Deref;
 use std::rc::Rc;
 
 use crate::bindings::imports::informant::plugin::types as contract;
@@ -75,6 +76,37 @@ impl Event {
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt_key(f, &self.namespace, &self.name)
+    }
+}
+
+/// The object that is to be reconciled, and why. Displays like [`Event`], which it dereferences to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Request {
+    /// The object, and the reason of the first cause since the last call: [`Reason::Related`] if another object changed.
+    pub event: Event,
+    /// The cache may lack writes of earlier calls for this object, or a watch is down: do not conclude that something is
+    /// absent.
+    pub cache_is_behind: bool,
+}
+
+impl Request {
+    pub(crate) fn new(event: Event, cache_is_behind: bool) -> Self {
+        Self { event, cache_is_behind }
+    }
+}
+
+impl Deref for Request {
+    type Target = Event;
+
+    fn deref(&self) -> &Event {
+        &self.event
+    }
+}
+
+impl fmt::Display for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.event.fmt(f)
     }
 }
 

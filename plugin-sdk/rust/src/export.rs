@@ -5,6 +5,7 @@
 /// | role | trait |
 /// |---|---|
 /// | `events` | [`EventHandler`](crate::EventHandler) |
+/// | `reconciler` | [`Reconciler`](crate::Reconciler), in place of `events` |
 /// | `sync` | [`SyncHandler`](crate::SyncHandler) |
 /// | `index` | [`IndexFuncs`](crate::IndexFuncs) |
 /// | `state` | [`Stateful`](crate::Stateful), in addition to another role |
@@ -84,6 +85,9 @@ macro_rules! __export_role {
     ($exports:ident, events) => {
         $crate::__private::bindings::events::export!($exports with_types_in $crate::__private::bindings::events);
     };
+    ($exports:ident, reconciler) => {
+        $crate::__private::bindings::reconciler::export!($exports with_types_in $crate::__private::bindings::reconciler);
+    };
     ($exports:ident, sync) => {
         $crate::__private::bindings::sync::export!($exports with_types_in $crate::__private::bindings::sync);
     };
@@ -130,6 +134,9 @@ macro_rules! __plays_role {
             }
         }
     };
+    ($plugin:ty, reconciler) => {
+        const _: fn() = $crate::__private::plays_reconciler::<$plugin>;
+    };
     ($plugin:ty, sync) => {
         const _: fn() = $crate::__private::plays_sync::<$plugin>;
     };
@@ -143,7 +150,7 @@ macro_rules! __plays_role {
         compile_error!(concat!(
             "unknown role `",
             stringify!($other),
-            "`; the roles are events, sync, index and state"
+            "`; the roles are events, reconciler, sync, index and state"
         ));
     };
 }

@@ -11,12 +11,12 @@ use std::rc::Rc;
 use crate::action::Action;
 use crate::bindings::imports::informant::plugin::types as contract;
 use crate::context::{Describe, Init, Role};
-use crate::event::{Deleted, Event, ObjectRef, SourceId, Synced};
+use crate::event::{Deleted, Event, ObjectRef, Request, SourceId, Synced};
 use crate::failure::{Failure, Result};
 use crate::index_values::IndexValues;
 use crate::manifest::{Manifest, Named};
 use crate::payload::Payload;
-use crate::plugin::{EventHandler, IndexFuncs, Plugin, Stateful, SyncHandler};
+use crate::plugin::{EventHandler, IndexFuncs, Plugin, Reconciler, Stateful, SyncHandler};
 use crate::projection::Kind;
 use crate::store::SourceInfo;
 use crate::{bindings, call, log, store};
@@ -120,6 +120,11 @@ pub fn no_handler(source: &SourceInfo) -> Result<Action> {
     )))
 }
 
+pub(crate) fn reconcile<P: Reconciler>(plugin: &mut P, request: &Request, object: Option<Vec<u8>>) -> Result<Action> {
+    let object = object.map(P::Object::decode).transpose()?;
+    call::about(request.source, || plugin.reconcile(request, object))
+}
+
 pub(crate) fn on_synced<P: SyncHandler>(plugin: &mut P, synced: &Synced) -> Result {
     call::about(synced.source, || plugin.on_synced(synced))
 }
@@ -198,6 +203,22 @@ fn handle_event<P: HandleEvents>(
     Ok(action.into_ms())
 }
 
+impl<P: Reconciler> bindings::reconciler::exports::informant::plugin::reconciler::Guest for Exports<P> {
+    fn reconcile(
+        about: contract::ObjectRef,
+        request: bindings::reconciler::exports::informant::plugin::reconciler::Request,
+        object: Option<Vec<u8>>,
+    ) -> Result<Option<u32>, contract::Failure> {
+        let call = contract::Call {
+            reason: request.reason,
+            attempt: request.attempt,
+        };
+        let request = Request::new(Event::new(about, call), request.cache_is_behind);
+        let action = with_plugin::<P, _>(|plugin| reconcile(plugin, &request, object))?;
+        Ok(action.into_ms())
+    }
+}
+
 impl<P: SyncHandler> bindings::sync::exports::informant::plugin::sync_handler::Guest for Exports<P> {
     fn on_synced(source: u32, call: contract::Call) -> Result<(), contract::Failure> {
         let synced = Synced::new(SourceId(source), call);
@@ -240,6 +261,9 @@ impl<P: Stateful> bindings::state::exports::informant::plugin::state::Guest for 
 
 /// Compiles only if `P` implements the trait of a role that `export!` lists.
 pub fn plays_events<P: HandleEvents>() {}
+
+/// As [`plays_events`].
+pub fn plays_reconciler<P: Reconciler>() {}
 
 /// As [`plays_events`].
 pub fn plays_sync<P: SyncHandler>() {}

@@ -1,7 +1,8 @@
 //! Write plugins for Informant in Rust.
 //!
 //! Informant runs Kubernetes informers and calls plugins: WebAssembly components that handle each change
-//! ([`EventHandler`], [`SyncHandler`]) or compute index values ([`IndexFuncs`]). This is a complete plugin:
+//! ([`EventHandler`], [`SyncHandler`]), bring what belongs to an object to its wanted state ([`Reconciler`]), or compute
+//! index values ([`IndexFuncs`]). This is a complete plugin:
 //!
 //! ```
 //! use informant_plugin_sdk::prelude::*;
@@ -68,7 +69,7 @@ pub mod testing;
 
 pub use action::Action;
 pub use context::{Because, Describe, Init, Limits, Previous, Role};
-pub use event::{Deleted, Event, ObjectRef, Reason, SourceId, Synced};
+pub use event::{Deleted, Event, ObjectRef, Reason, Request, SourceId, Synced};
 pub use failure::{Failure, Result};
 pub use host_error::{ErrorCode, HostError};
 pub use index_values::IndexValues;
@@ -123,10 +124,10 @@ pub use informant_plugin_sdk_macros::Projection;
 /// }
 /// ```
 pub use informant_plugin_sdk_macros::handler;
-pub use manifest::{Events, KubeNeed, Manifest, Metric, Need, Objects, PayloadKind, Verb};
+pub use manifest::{Events, KubeNeed, Manifest, Metric, Need, Objects, PayloadKind, Reconciles, Related, Verb};
 pub use owner::OwnerReference;
 pub use payload::{Payload, Raw};
-pub use plugin::{EventHandler, IndexFuncs, Plugin, Stateful, SyncHandler};
+pub use plugin::{EventHandler, IndexFuncs, Plugin, Reconciler, Stateful, SyncHandler};
 pub use projection::{Kind, Projection};
 
 macro_rules! contract {
@@ -144,8 +145,9 @@ pub mod prelude {
     pub use crate::informant;
     pub use crate::{
         Action, Deleted, Describe, Event, EventHandler, Events, Failure, IndexFuncs, IndexValues, Init, Kind, Manifest,
-        Metric, Need, ObjectRef, Objects, OwnerReference, Plugin, Projection, Raw, Reason, Result, SourceId, Stateful,
-        SyncHandler, Synced, Verb, finalizer, http, kube, kv, metrics, store,
+        Metric, Need, ObjectRef, Objects, OwnerReference, Plugin, Projection, Raw, Reason, Reconciler, Reconciles,
+        Related, Request, Result, SourceId, Stateful, SyncHandler, Synced, Verb, finalizer, http, kube, kv, metrics,
+        store,
     };
     pub use crate::{debug, error, export, handler, info, trace, warn};
     pub use serde_json::{Value, json};
@@ -156,8 +158,8 @@ pub mod prelude {
 pub mod __private {
     pub use crate::bindings;
     pub use crate::exports::{
-        Change, Exports, HandleEvents, handle, is_of, no_handler, plays_events, plays_index, plays_state, plays_sync,
-        source_of,
+        Change, Exports, HandleEvents, handle, is_of, no_handler, plays_events, plays_index, plays_reconciler,
+        plays_state, plays_sync, source_of,
     };
     pub use crate::manifest::Named;
     pub use crate::projection::below;

@@ -13,9 +13,11 @@ use crate::projection::Kind;
 mod matching;
 mod metric;
 mod need;
+mod reconciles;
 
 pub use metric::Metric;
 pub use need::{KubeNeed, Need, Verb};
+pub use reconciles::{Reconciles, Related};
 
 /// The name and version of the crate that calls [`export!`](crate::export!), which implements this trait.
 pub trait Named {
@@ -35,6 +37,8 @@ pub trait Named {
 pub struct Manifest {
     #[serde(skip_serializing_if = "Events::are_default")]
     events: Vec<Events>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reconciler: Option<Reconciles>,
     #[serde(skip_serializing_if = "Option::is_none")]
     indexes: Option<Indexes>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -58,6 +62,14 @@ impl Manifest {
     #[must_use]
     pub fn events(mut self, events: Events) -> Self {
         self.events.push(events);
+        self
+    }
+
+    /// Names the objects that the plugin reconciles, and what leads to them. Required with the role `reconciler`, which
+    /// has no [`events`](Self::events).
+    #[must_use]
+    pub fn reconciles(mut self, objects: Reconciles) -> Self {
+        self.reconciler = Some(objects);
         self
     }
 
@@ -127,6 +139,14 @@ impl Manifest {
     /// The names of the indexes, in the order of the manifest.
     pub(crate) fn index_names(&self) -> &[String] {
         self.indexes.as_ref().map_or(&[], |indexes| &indexes.names)
+    }
+
+    /// How much of an object that it reconciles the plugin receives.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn reconciled_payload(&self) -> PayloadKind {
+        self.reconciler
+            .as_ref()
+            .map_or_else(PayloadKind::default, Reconciles::payload)
     }
 
     /// The metrics of its own.

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::action::Action;
 use crate::context::{Describe, Init};
-use crate::event::{Deleted, Event, ObjectRef, Synced};
+use crate::event::{Deleted, Event, ObjectRef, Request, Synced};
 #[cfg(doc)]
 use crate::failure::Failure;
 use crate::failure::Result;
@@ -82,6 +82,51 @@ pub trait EventHandler<T: Payload = Value>: Plugin {
         let _ = (event, object);
         Ok(Action::done())
     }
+}
+
+/// The role `reconciler`: brings what belongs to an object to its wanted state. A plugin has this role or `events`.
+///
+/// The [`Manifest`] names the objects and what leads to them, with [`Manifest::reconciles`].
+///
+/// ```
+/// # use informant_plugin_sdk::prelude::*;
+/// # use serde::Deserialize;
+/// # #[derive(Deserialize)] struct Website {}
+/// # struct Websites;
+/// impl Plugin for Websites {
+///     fn describe(_: Describe) -> Result<Manifest> {
+///         let websites = Reconciles::of("example.com/v1", "Website").owns(Related::of("apps/v1", "Deployment"));
+///         Ok(Manifest::new().reconciles(websites))
+///     }
+/// #   fn init(_: Init) -> Result<Self> { Ok(Websites) }
+/// }
+///
+/// impl Reconciler for Websites {
+///     type Object = Website;
+///
+///     fn reconcile(&mut self, request: &Request, website: Option<Website>) -> Result<Action> {
+///         let Some(website) = website else {
+///             info!("{request} is gone");
+///             return Ok(Action::done());
+///         };
+///         // Compare what there is with what `website` wants, and write the difference.
+/// #       let _ = website;
+///         Ok(Action::done())
+///     }
+/// }
+///
+/// export!(Websites: reconciler);
+/// ```
+pub trait Reconciler: Plugin {
+    /// The type that objects are decoded to: see [`Payload`].
+    type Object: Payload;
+
+    /// Called for one object at a time, whatever caused it: the object has changed, or one that leads to it; after a
+    /// start, for each object. `object` is `None` if it is gone. What changes during a call leads to another one.
+    ///
+    /// # Errors
+    /// A [`Failure`] tells Informant whether and when to retry.
+    fn reconcile(&mut self, request: &Request, object: Option<Self::Object>) -> Result<Action>;
 }
 
 /// The role `sync`: called when the handler has received every object of a source.

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use crate::bindings::exports::informant::plugin::event_handler::{self, Call, ObjectRef};
 use crate::bindings::exports::informant::plugin::lifecycle::{self, Failure};
-use crate::bindings::exports::informant::plugin::{index_funcs, state, sync_handler};
+use crate::bindings::exports::informant::plugin::{index_funcs, reconciler, state, sync_handler};
 use crate::bindings::informant::plugin::log::{Level, log};
 use crate::program::Program;
 use crate::thrown::Thrown;
@@ -51,6 +51,16 @@ impl event_handler::Guest for Runner {
         handle(&about, |program| {
             program.on_delete(&about, call, last, final_state_unknown)
         })
+    }
+}
+
+impl reconciler::Guest for Runner {
+    fn reconcile(
+        about: ObjectRef,
+        request: reconciler::Request,
+        object: Option<Vec<u8>>,
+    ) -> Result<Option<u32>, Failure> {
+        handle(&about, |program| program.reconcile(&about, request, object))
     }
 }
 

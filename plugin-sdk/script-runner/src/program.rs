@@ -6,6 +6,7 @@ use rquickjs::function::{Args, IntoArgs};
 use rquickjs::{Context, Ctx, Error, FromJs, Function, Module, Object, Persistent, Runtime, Value};
 
 use crate::bindings::exports::informant::plugin::event_handler::{Call, ObjectRef};
+use crate::bindings::exports::informant::plugin::reconciler::Request;
 use crate::bindings::informant::plugin::log::{Level, log};
 use crate::bindings::informant::plugin::types::Reason;
 use crate::native;
@@ -29,6 +30,7 @@ pub(crate) struct Program {
     on_add: Option<Handler>,
     on_update: Option<Handler>,
     on_delete: Option<Handler>,
+    reconcile: Option<Handler>,
     on_synced: Option<Handler>,
     index: Option<Handler>,
     save: Option<Handler>,
@@ -81,6 +83,7 @@ impl Program {
                 on_add: handler("onAdd")?,
                 on_update: handler("onUpdate")?,
                 on_delete: handler("onDelete")?,
+                reconcile: handler("reconcile")?,
                 on_synced: handler("onSynced")?,
                 index: handler("index")?,
                 save: handler("save")?,
@@ -133,6 +136,25 @@ impl Program {
             arguments.push_arg(handler.object(ctx, last)?)?;
             let event = self.event(ctx, about, call, None)?;
             event.set("finalStateUnknown", unknown)?;
+            arguments.push_arg(event)
+        })
+    }
+
+    /// `object` is absent if it is gone.
+    pub(crate) fn reconcile(
+        &self,
+        about: &ObjectRef,
+        request: Request,
+        object: Option<Vec<u8>>,
+    ) -> Result<Option<u32>, Thrown> {
+        let call = Call {
+            reason: request.reason,
+            attempt: request.attempt,
+        };
+        self.call(self.reconcile.as_ref(), |ctx, handler, arguments| {
+            arguments.push_arg(handler.object(ctx, object)?)?;
+            let event = self.event(ctx, about, call, None)?;
+            event.set("cacheIsBehind", request.cache_is_behind)?;
             arguments.push_arg(event)
         })
     }

@@ -25,10 +25,12 @@ pub enum Reason {
     RequeueAfter,
     /// An operator asked for a call.
     Trigger,
+    /// Another object has changed that [leads](crate::listener::Relation) to this one.
+    Related,
 }
 
 impl Reason {
-    const ALL: [Reason; 10] = [
+    const ALL: [Reason; 11] = [
         Reason::Initial,
         Reason::Watch,
         Reason::Relist,
@@ -39,6 +41,7 @@ impl Reason {
         Reason::Restored,
         Reason::RequeueAfter,
         Reason::Trigger,
+        Reason::Related,
     ];
 
     /// Whether the object, or what is known of it, has changed: the event is no repetition or call that was asked for.
@@ -46,7 +49,12 @@ impl Reason {
     pub const fn is_change(self) -> bool {
         !matches!(
             self,
-            Reason::Resync | Reason::Replay | Reason::Requeue | Reason::RequeueAfter | Reason::Trigger
+            Reason::Resync
+                | Reason::Replay
+                | Reason::Requeue
+                | Reason::RequeueAfter
+                | Reason::Trigger
+                | Reason::Related
         )
     }
 
@@ -70,6 +78,7 @@ impl Reason {
             Reason::Restored => "restored",
             Reason::RequeueAfter => "requeue-after",
             Reason::Trigger => "trigger",
+            Reason::Related => "related",
         }
     }
 }

@@ -3,7 +3,6 @@
 use informant_object::{KeyRef, SourceId};
 
 use crate::delivery::lanes::Lane;
-use crate::listener::cursor::CursorKind;
 use crate::listener::slots::{CallState, Slot};
 use crate::listener::sources::{AttachedSource, Walk};
 use crate::listener::state::{Known, State, What, Why};
@@ -14,7 +13,7 @@ use crate::{Moment, Reason, Snapshot, TokenBucket};
 impl Listener {
     /// Starts the initial list of a source. Does nothing for a source that is attached already.
     pub(super) fn attach(&mut self, source: SourceId, snapshot: &Snapshot, now: Moment) {
-        if self.closed || self.sources.get(source).is_some() {
+        if self.closed || self.sources.get(source).is_some() || self.attach_related(source, snapshot, now) {
             return;
         }
         self.queue.slots.lane_map.attached(source);
@@ -81,13 +80,9 @@ impl Listener {
         self.ungate_all();
         for source in self.sources.ids() {
             let walks = self.sources.get(source).map(|state| state.walks.iter());
-            let is_resync = |walk: &Walk| {
-                walk.cursor
-                    .as_ref()
-                    .is_some_and(|cursor| cursor.kind == CursorKind::Resync)
-            };
-            let resyncs: Vec<bool> = walks.into_iter().flatten().map(is_resync).collect();
-            for (lane, _) in (0..).zip(resyncs).filter(|(_, resyncs)| *resyncs) {
+            let repeats = |walk: &Walk| walk.cursor.as_ref().is_some_and(|cursor| !cursor.kind.is_list());
+            let repeat: Vec<bool> = walks.into_iter().flatten().map(repeats).collect();
+            for (lane, _) in (0..).zip(repeat).filter(|(_, repeats)| *repeats) {
                 self.sources.end(source, lane);
             }
         }
@@ -139,7 +134,7 @@ impl Listener {
             waiting: queue.slots.counts().waiting,
             suspect: queue.slots.counts().suspect,
             held_by_rate: self.is_held_by_rate,
-            keyed: queue.is_keyed(),
+            keyed: queue.is_overfull(),
             bytes: queue.bytes + self.requeues.bytes(),
             requeues: self.requeues.len(),
             slowed: self.requeues.slowed(),
@@ -164,7 +159,7 @@ impl Listener {
 /// How many objects an initial list or replay had not delivered yet.
 fn undelivered(source: &AttachedSource, lane_of: impl Fn(KeyRef<'_>) -> Lane) -> usize {
     let of_walk = |(lane, walk): (Lane, &Walk)| {
-        let cursor = walk.cursor.as_ref().filter(|cursor| cursor.kind != CursorKind::Resync);
+        let cursor = walk.cursor.as_ref().filter(|cursor| cursor.kind.is_list());
         cursor.map_or(0, |cursor| cursor.ahead(&source.snapshot, |key| lane_of(key) == lane))
     };
     (0..).zip(&source.walks).map(of_walk).sum()

@@ -45,6 +45,8 @@ pub(super) enum CursorKind {
     Resync,
     /// The handler selects other objects than before, and receives the difference.
     Reselection,
+    /// Something has changed that may lead to any object: the handler is called for all again.
+    Related,
 }
 
 impl DeliveryCursor {
@@ -69,7 +71,7 @@ impl DeliveryCursor {
 
     /// Whether the cursor will still deliver the object at `key`, so that a change of it need not be queued.
     pub(super) fn covers(&self, key: KeyRef<'_>) -> bool {
-        self.kind != CursorKind::Resync && self.last.as_ref().is_none_or(|last| last.key() < key)
+        self.kind.is_list() && self.last.as_ref().is_none_or(|last| last.key() < key)
     }
 
     /// Whether the cursor has passed nothing yet.
@@ -108,6 +110,11 @@ impl DeliveryCursor {
 }
 
 impl CursorKind {
+    /// Whether it delivers a list, at whose end the source is synced; otherwise the handler has seen all objects.
+    pub(super) const fn is_list(self) -> bool {
+        !matches!(self, CursorKind::Resync | CursorKind::Related)
+    }
+
     /// Whether the handler may have seen objects of the source before.
     pub(super) const fn maybe_seen(self) -> bool {
         !matches!(self, CursorKind::Initial | CursorKind::Resync)
@@ -119,6 +126,7 @@ impl CursorKind {
             CursorKind::Replay | CursorKind::Recovery => Reason::Replay,
             CursorKind::Resync => Reason::Resync,
             CursorKind::Reselection => Reason::Reconfigured,
+            CursorKind::Related => Reason::Related,
         }
     }
 }

@@ -297,6 +297,7 @@ impl Listener {
     fn state_of(object: Object, kind: CursorKind, begun: Moment) -> State {
         let why = match kind {
             CursorKind::Resync => Why::Resync,
+            CursorKind::Related => Why::Asked,
             _ => Why::Shown,
         };
         let mut state = State::new(What::Is(object), why, kind.reason(), begun);

@@ -27,6 +27,9 @@ impl Listener {
         if self.pauses.contains(Pause::Swap) && seeded_bug(SeededBug::SwapDropsEvents) {
             return;
         }
+        if let Some(relation) = state.relation.clone() {
+            return self.push_related(&*relation, changes);
+        }
         if let Some(namespaces) = snapshot.shed_since(&older) {
             self.queue.count_unstored(source, snapshot, namespaces);
         }
@@ -72,7 +75,9 @@ impl Listener {
         let walk = self.sources.get(source).map(|state| state.walk(lane));
         let cursor = walk.and_then(|walk| walk.cursor.as_ref());
         let covering = cursor.filter(|cursor| cursor.covers(key)).map(|cursor| cursor.kind);
-        if let Some(kind) = covering
+        // The call that waits is about what is there now.
+        let is_awaited = self.queue.is_level_triggered && self.is_busy(source, key);
+        if let Some(kind) = covering.filter(|_| !is_awaited)
             && self.defer_to_cursor(source, &state, old.is_some(), kind)
         {
             return;

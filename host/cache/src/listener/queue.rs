@@ -12,7 +12,6 @@ mod left_to_cursors;
 
 use informant_object::{KeyRef, SourceId};
 
-use crate::Moment;
 use crate::delivery::Awaited;
 use crate::delivery::lanes::{Lane, LaneSet};
 use crate::delivery::spacing::{CallSpacing, Ended};
@@ -23,6 +22,7 @@ use crate::listener::state::{Folded, Known, State};
 use crate::listener::subject::Subject;
 use crate::listener::{Delivery, DeliveryToken, ListenerCounters, ListenerOptions};
 use crate::seeded_bug::{SeededBug, seeded_bug};
+use crate::{Moment, Reason};
 
 #[derive(Debug)]
 pub(super) struct Queue {
@@ -40,6 +40,8 @@ pub(super) struct Queue {
     pub(super) bytes: usize,
     /// Folds regardless of the number of pending states.
     pub(super) always_keyed: bool,
+    /// A call is about what is there now, whatever led to it: states fold, and the first cause is its reason.
+    pub(super) is_level_triggered: bool,
     pub(super) counters: ListenerCounters,
     /// Sources and lanes of keys that count for sync but were deleted before the first attempt, or wait as suspects.
     pub(super) vanished_unattempted: Vec<(SourceId, Lane)>,
@@ -62,6 +64,7 @@ impl Queue {
             draining: 0,
             bytes: 0,
             always_keyed: false,
+            is_level_triggered: false,
             counters: ListenerCounters::default(),
             vanished_unattempted: Vec::new(),
             over_bytes_limit: false,
@@ -89,6 +92,11 @@ impl Queue {
 
     /// Whether newer states fold into the pending ones of their subject.
     pub(super) fn is_keyed(&self) -> bool {
+        self.is_level_triggered || self.is_overfull()
+    }
+
+    /// Whether it is so because too much is pending, or paused for long.
+    pub(super) fn is_overfull(&self) -> bool {
         // Suspects fold anyway, and must not make others fold.
         let waiting = self.pending().saturating_sub(self.slots.counts().suspect);
         self.always_keyed || self.over_bytes_limit || waiting >= self.pending_events_max
@@ -224,14 +232,17 @@ impl Queue {
 
     /// Folds `state` into the newest pending state of the slot, or adds it behind if that is not possible. The slot may
     /// be removed by that.
-    fn fold_into(&mut self, id: SlotId, state: State) {
+    fn fold_into(&mut self, id: SlotId, mut state: State) {
         let slot = self.slots.get_mut(id);
         let newest = slot.rest.len();
         if newest == 0 && slot.is_in_flight() {
             return self.push_back(id, state);
         }
         let bytes_before = slot.bytes_from(newest);
-        let is_news = !state.repeats(slot.newest());
+        let is_news = !state.repeats(slot.newest()) || state.reason == Reason::Related;
+        if self.is_level_triggered {
+            state.reason = slot.newest().reason;
+        }
         match slot.fold(state) {
             Folded::Apart(state) => self.push_back(id, state),
             Folded::Merged => {

@@ -133,7 +133,7 @@ impl Listener {
         if self.closed {
             return RequeueResult::Closed;
         }
-        let Some(state) = self.sources.get(source) else {
+        let Some(state) = self.sources.get(source).filter(|state| state.relation.is_none()) else {
             return RequeueResult::Unknown;
         };
         let object = state.snapshot.get(key);

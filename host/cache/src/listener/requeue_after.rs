@@ -26,6 +26,7 @@ use crate::delivery::options::{
 };
 use crate::delivery::requeues::{Requeue, Unrecorded};
 use crate::listener::slots::SlotId;
+use crate::listener::sources::AttachedSource;
 use crate::listener::state::{End, Known, State, What, Why};
 use crate::listener::subject::Subject;
 use crate::listener::{Delivery, LastDelete, Listener};
@@ -192,7 +193,8 @@ impl Listener {
     /// again under its name was filtered, or its call would have canceled the requeue.
     pub(super) fn trigger(&mut self, source: SourceId, keys: &[Key], now: Moment) -> Triggered {
         let mut done = Triggered::default();
-        let Some(state) = self.sources.get(source).filter(|_| !self.closed) else {
+        let is_delivered = |state: &&AttachedSource| state.relation.is_none() && !self.closed;
+        let Some(state) = self.sources.get(source).filter(is_delivered) else {
             return done;
         };
         let mut wanted = Vec::new();

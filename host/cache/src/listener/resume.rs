@@ -59,7 +59,7 @@ pub enum OpenKeys {
 impl Listener {
     /// Attaches a source that the handler has seen in an earlier process: delivers deletes first, then the rest.
     pub(super) fn attach_resumed(&mut self, source: SourceId, snapshot: &Snapshot, resume: ResumeState, now: Moment) {
-        if self.closed || self.sources.get(source).is_some() {
+        if self.closed || self.sources.get(source).is_some() || self.attach_related(source, snapshot, now) {
             return;
         }
         let kind = match resume.accepted {
@@ -87,7 +87,7 @@ impl Listener {
     /// Queues the deletes of objects that the handler received in an earlier process; those of one key follow each
     /// other. The handler may have received what is there now under the same name, too: it receives that again.
     pub(super) fn push_vanished(&mut self, source: SourceId, deletes: Vec<Vanished>, now: Moment) {
-        if self.closed {
+        if self.closed || self.relation(source).is_some() {
             self.queue.counters.refused += deletes.len() as u64;
             return;
         }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use informant_object::{KeyRef, Object, SourceId};
 
 use crate::delivery::lanes::{Lane, LaneSet};
-use crate::listener::AcceptedStates;
 use crate::listener::cursor::{CursorKind, DeliveryCursor};
 use crate::listener::reselect::Reselection;
 use crate::listener::retry::Crashes;
+use crate::listener::{AcceptedStates, Relation};
 use crate::seeded_bug::{SeededBug, seeded_bug};
 use crate::{Moment, Snapshot};
 
@@ -30,6 +30,8 @@ pub(super) struct AttachedSource {
     pub(super) walks: Vec<Walk>,
     /// The initial list was attempted.
     pub(super) synced: bool,
+    /// What its objects lead to; none: they are delivered.
+    pub(super) relation: Option<Arc<dyn Relation>>,
 }
 
 /// What one lane has received of a source.
@@ -50,7 +52,7 @@ impl Walk {
     /// Whether it was attempted completely, as far as it was begun.
     pub(super) fn is_complete(&self) -> bool {
         let cursor = self.cursor.as_ref();
-        let is_running = cursor.is_some_and(|cursor| cursor.kind != CursorKind::Resync);
+        let is_running = cursor.is_some_and(|cursor| cursor.kind.is_list());
         self.syncing.is_none() || (!is_running && self.unattempted == 0)
     }
 
@@ -58,6 +60,16 @@ impl Walk {
     pub(super) fn is_untouched(&self) -> bool {
         let cursor = self.cursor.as_ref();
         cursor.is_some_and(|cursor| cursor.kind == CursorKind::Initial && cursor.is_at_start())
+    }
+
+    /// How a list or replay that runs would be started anew; a delivered difference of selections as a replay.
+    pub(super) fn listing(&self) -> Option<CursorKind> {
+        let cursor = self.cursor.as_ref().map(|cursor| cursor.kind);
+        match self.syncing.or(cursor)? {
+            CursorKind::Resync | CursorKind::Related => None,
+            CursorKind::Initial => Some(CursorKind::Initial),
+            _ => Some(CursorKind::Replay),
+        }
     }
 
     fn is_reselected(&self) -> bool {
@@ -71,6 +83,7 @@ impl AttachedSource {
             snapshot,
             walks: walks(lanes),
             synced,
+            relation: None,
         }
     }
 
@@ -173,6 +186,13 @@ impl AttachedSources {
         self.begin(source, CursorKind::Initial, now);
     }
 
+    /// Adds a source whose objects are not delivered.
+    pub(super) fn add_related(&mut self, source: SourceId, snapshot: Snapshot, relation: Arc<dyn Relation>) {
+        let mut state = AttachedSource::new(snapshot, self.cursor_queues.len(), true);
+        state.relation = Some(relation);
+        self.sources.insert(source, state);
+    }
+
     /// Adds a source whose objects the handler has seen from another source.
     pub(super) fn add_transferred(&mut self, source: SourceId, snapshot: Snapshot) {
         let state = AttachedSource::new(snapshot, self.cursor_queues.len(), true);
@@ -217,13 +237,13 @@ impl AttachedSources {
         }
     }
 
-    /// Starts a cursor over the source in one lane, replacing a running one.
+    /// Starts a cursor over the source in one lane, replacing a running one. Does nothing if it is not delivered.
     pub(super) fn begin_in(&mut self, source: SourceId, lane: Lane, kind: CursorKind, now: Moment) {
-        let Some(state) = self.sources.get_mut(&source) else {
+        let Some(state) = self.sources.get_mut(&source).filter(|state| state.relation.is_none()) else {
             return;
         };
         let walk = state.walk_mut(lane);
-        if kind != CursorKind::Resync {
+        if kind.is_list() {
             walk.unattempted = 0;
             walk.syncing = Some(kind);
             // A replay after a crash gives no new attempts. Otherwise `Synced` that costs an instance, and with it

@@ -74,6 +74,12 @@ pub struct ListenerCounters {
     /// Deletes, pending or requeued, cut to their metadata because of
     /// [`pending_bytes_max`](super::ListenerOptions::pending_bytes_max).
     pub deletes_cut: u64,
+    /// Calls that changes of related objects led to; each is among `accepted`.
+    pub related: u64,
+    /// Changes of related objects that led to no call.
+    pub unrelated: u64,
+    /// How often everything was called again that a change might lead to, because what it led to was unknown.
+    pub related_to_all: u64,
     /// Changes refused because the listener was closed.
     pub refused: u64,
     /// Changes of a source that is not attached: its initial list will deliver them, or it was detached.

@@ -8,6 +8,7 @@ mod failures;
 mod lanes;
 mod order;
 mod property;
+mod related;
 mod replay_gate;
 mod requeue_journal;
 mod requeue_limits;

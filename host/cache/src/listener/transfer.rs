@@ -35,6 +35,10 @@ impl Listener {
         if !olds.is_empty() && !olds.iter().any(is_attached) {
             return self.attach(new, snapshot, now);
         }
+        // Its objects have no keys to transfer.
+        if self.attach_related(new, snapshot, now) {
+            return;
+        }
         let was_complete = |old: &SourceId| {
             let state = self.sources.get(*old);
             state.is_some_and(|state| state.synced && state.syncing().is_none() && !state.is_reselected())

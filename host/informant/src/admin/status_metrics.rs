@@ -86,7 +86,7 @@ const GAUGES: [(&str, &str, Reading); 12] = [
     ),
 ];
 
-const COUNTERS: [(&str, &str, Reading); 23] = [
+const COUNTERS: [(&str, &str, Reading); 26] = [
     ("listener_accepted", "Changes accepted from informers", |stats| {
         stats.counters.accepted
     }),
@@ -177,6 +177,21 @@ const COUNTERS: [(&str, &str, Reading); 23] = [
         "listener_unattached",
         "Changes of sources before their initial list, which includes them",
         |stats| stats.counters.unattached,
+    ),
+    (
+        "listener_related",
+        "Calls that changes of related objects led to",
+        |stats| stats.counters.related,
+    ),
+    (
+        "listener_unrelated",
+        "Changes of related objects that led to no call",
+        |stats| stats.counters.unrelated,
+    ),
+    (
+        "listener_related_to_all",
+        "Times that all objects were called again, because which of them a change led to was unknown",
+        |stats| stats.counters.related_to_all,
     ),
     (
         "listener_refused",

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use informant_config::{Config, PluginSection, ScriptRunnersSection, show_size};
 use informant_object::Payload;
-use informant_plugin_host::{EventRule, Inspection, Manifest, RunnerStatus};
+use informant_plugin_host::{By, EventRule, Inspection, Manifest, ReconcilerRules, RunnerStatus, When};
 use informant_spec::allow_line;
 use serde_json::json;
 
@@ -165,8 +165,16 @@ fn show(out: &mut dyn Write, what: &str, args: &InspectArgs, inspection: &Inspec
     if manifest.parallel {
         line("parallel", "yes: `limits.instances` may be above 1")?;
     }
+    let events = if manifest.reconciler.is_some() {
+        "reconciles"
+    } else {
+        "events"
+    };
     for (number, rule) in event_rules(inspection).iter().enumerate() {
-        line(if number == 0 { "events" } else { "" }, rule)?;
+        line(if number == 0 { events } else { "" }, rule)?;
+    }
+    for (number, rule) in related_rules(manifest).iter().enumerate() {
+        line(if number == 0 { "led to by" } else { "" }, rule)?;
     }
     for (number, rule) in index_rules(manifest).iter().enumerate() {
         line(if number == 0 { "indexes" } else { "" }, rule)?;
@@ -221,10 +229,39 @@ fn event_rules(inspection: &Inspection) -> Vec<String> {
         let (selection, payload) = (selection(rule), payload(&rule.payload));
         (
             format!("{} {}", rule.api_version, rule.kind),
-            format!("{selection}: {payload}{extras}"),
+            format!("{selection}: {payload}{extras}{}", when(rule.when.as_ref())),
         )
     });
     grouped(rules)
+}
+
+/// One line per kind that leads to what is reconciled.
+fn related_rules(manifest: &Manifest) -> Vec<String> {
+    let rules = manifest.reconciler.iter().flat_map(ReconcilerRules::related);
+    let lines = rules.map(|(rule, by)| {
+        let by = match by {
+            By::Owner => "its controller".to_owned(),
+            By::AnyOwner => "each owner".to_owned(),
+            By::Namespace => "its namespace".to_owned(),
+            By::Label(name) => format!("the label {name}"),
+            By::Annotation(name) => format!("the annotation {name}"),
+            By::Index(name) => format!("the index {name}"),
+        };
+        format!(
+            "{} {}: by {by}{}",
+            rule.api_version,
+            rule.kind,
+            when(rule.when.as_ref())
+        )
+    });
+    lines.collect()
+}
+
+/// `, if generation or labels changed`
+fn when(when: Option<&When>) -> String {
+    when.map_or_else(String::new, |when| {
+        format!(", if {} changed", when.parts().join(" or "))
+    })
 }
 
 /// ` in a, b with app=web`: the objects that a rule selects, unless it selects all.

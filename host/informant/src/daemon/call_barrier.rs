@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use informant_cache::{Awaited, Catalog, ReadyWatch};
 use informant_informer::CallBarrier;
-use informant_plugin_host::Plugin;
+use informant_plugin_host::{Plugin, Role};
 use informant_spec::WaitFor;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -92,7 +92,11 @@ impl PluginBarrier {
     pub(super) fn release(&mut self, needed: &Needed<'_>) -> (Vec<Arc<RunningInformer>>, Option<String>) {
         self.looks.looked();
         let (plugin, spec) = (needed.plugin.name(), needed.plugin.spec());
-        let wait_max = (spec.wait_for == WaitFor::All).then_some(spec.wait_for_max);
+        let wait_max = match needed.plugin.roles().has(Role::Reconciler) {
+            // It would take what is not there yet for absent.
+            true => Some(Duration::MAX),
+            false => (spec.wait_for == WaitFor::All).then_some(spec.wait_for_max),
+        };
         let released = self.barrier.release(Instant::now(), wait_max, |cluster, waited| {
             let loading = || (waited < LOADING_WAIT_MAX).then(|| needed.being_loaded()).flatten();
             needed.first_missing(cluster).or_else(loading)

@@ -186,10 +186,11 @@ impl PluginAttachments {
                 }
                 add_feed(&self.plugin, shared).await;
             }
-            match (events_before, events_now) {
-                (false, true) => self.add_listener(shared),
-                (true, false) => shared.remove_listener(&self.plugin.listener()),
-                _ => {}
+            if events_before && (!events_now || swapped.is_related_otherwise) {
+                shared.remove_listener(&self.plugin.listener());
+            }
+            if events_now && (!events_before || swapped.is_related_otherwise) {
+                self.add_listener(shared);
             }
         }
         if !events_now {

@@ -35,6 +35,7 @@ mod poison;
 mod ports;
 mod preflight;
 mod program;
+mod reconcilers;
 mod reload;
 mod requeues;
 mod resources;

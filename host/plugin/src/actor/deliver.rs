@@ -8,6 +8,7 @@ use informant_cache::{Awaited, BodyUnavailable, Moment, Reason};
 use informant_object::{KeyRef, Object, Payload, SourceId};
 
 use crate::actor::source_rules::{SelectedObjects, SourceRule};
+use crate::bindings::exports::informant::plugin::reconciler::Request;
 use crate::bindings::informant::plugin::types::{Call, Failure, ObjectRef};
 use crate::bodies::{Bodies, has_held_up};
 use crate::component::manifest::EventRule;
@@ -26,6 +27,8 @@ pub(crate) struct Buffers {
     old: Vec<u8>,
     /// When the last delivery waited for a body, if that has held up its worker.
     held_up: Option<(Moment, Moment)>,
+    /// Whether the cache lacks something that a reconciler may look for in the next call.
+    pub(crate) cache_is_behind: bool,
 }
 
 /// How a delivery ended.
@@ -105,6 +108,9 @@ impl Buffers {
         (event, objects): (&EventRule, &SelectedObjects),
         instance: &mut Instance,
     ) -> Option<Called<Handled>> {
+        if instance.is_reconciler() {
+            return self.reconcile(delivery, (event, objects), instance).await;
+        }
         let call = call_of(delivery);
         let source = delivery.source.0;
         match &delivery.notification {
@@ -136,6 +142,41 @@ impl Buffers {
                 let about = (last.as_ref(), key.as_ref(), *final_state_unknown);
                 self.call_for_delete(about, call, delivery, (event, objects), instance)
                     .await
+            }
+            Notification::Synced => None,
+        }
+    }
+
+    /// Calls the reconciler. None if it does not need to be called: for what is not among `objects`, and if nothing has
+    /// changed that it names.
+    async fn reconcile(
+        &mut self,
+        delivery: &Delivery,
+        (event, objects): (&EventRule, &SelectedObjects),
+        instance: &mut Instance,
+    ) -> Option<Called<Handled>> {
+        let source = delivery.source.0;
+        let request = Request {
+            reason: delivery.reason.into(),
+            attempt: delivery.attempt,
+            cache_is_behind: self.cache_is_behind,
+        };
+        match &delivery.notification {
+            Notification::Add(object) | Notification::Update { new: object, .. } => {
+                if !objects.contain(object) || is_unaffected(delivery, event) {
+                    return None;
+                }
+                let document = render(&mut self.object, &event.payload, object);
+                let about = object_ref(source, object);
+                instance.reconcile(about, request, Some(document)).await
+            }
+            Notification::Delete { last: Some(last), .. } if !objects.contain(last) => None,
+            Notification::Delete { last, key, .. } => {
+                let about = match last {
+                    Some(last) => object_ref(source, last),
+                    None => unknown_ref(source, key.as_ref()),
+                };
+                instance.reconcile(about, request, None).await
             }
             Notification::Synced => None,
         }
@@ -195,13 +236,7 @@ impl Buffers {
             if !objects.may_have_contained(key.namespace) {
                 return None;
             }
-            let about = ObjectRef {
-                source,
-                namespace: key.namespace,
-                name: key.name,
-                uid: "",
-                resource_version: "",
-            };
+            let about = unknown_ref(source, key);
             return instance.on_delete(about, call, None, final_state_unknown).await;
         };
         let about = object_ref(source, last);
@@ -242,7 +277,8 @@ fn head_to_read<'d>(delivery: &'d Delivery, rule: &SourceRule) -> Option<&'d Obj
     }
     let event = rule.event.as_ref()?;
     let is_compared = event.changed_only && delivery.exact_old;
-    let is_unchanged = is_compared && old.is_some_and(|old| old.has_same_content(new));
+    let is_unchanged =
+        (is_compared && old.is_some_and(|old| old.has_same_content(new))) || is_unaffected(delivery, event);
     let is_needed = rule.objects.contain(new) && !new.holds(&event.payload) && !is_unchanged;
     is_needed.then_some(new)
 }
@@ -275,6 +311,25 @@ pub(crate) fn object_ref(source: u32, object: &Object) -> ObjectRef<'_> {
         uid: object.uid(),
         resource_version: object.version().as_str(),
     }
+}
+
+/// The object at `key`, of which nothing else is known.
+fn unknown_ref(source: u32, key: KeyRef<'_>) -> ObjectRef<'_> {
+    ObjectRef {
+        source,
+        namespace: key.namespace,
+        name: key.name,
+        uid: "",
+        resource_version: "",
+    }
+}
+
+/// Whether nothing has changed that the rule of a reconciler names, since a call that it accepted.
+fn is_unaffected(delivery: &Delivery, event: &EventRule) -> bool {
+    let Notification::Update { old: Some(old), new } = &delivery.notification else {
+        return false;
+    };
+    delivery.exact_old && event.when.as_ref().is_some_and(|when| !when.differs(old, new))
 }
 
 /// The outcome of a call that was answered `not-ready` for `awaited`, or for nothing. The host knows that better than

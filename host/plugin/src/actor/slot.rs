@@ -73,7 +73,7 @@ impl InstanceSlot {
             FirstInstance::Later(problem) => (None, Some(problem)),
         };
         if id.actor == ActorKind::Events {
-            context.capabilities.activate(&version.manifest);
+            context.activate(&version.manifest);
         }
         let mut slot = InstanceSlot {
             config: context.config(),
@@ -161,7 +161,7 @@ impl InstanceSlot {
         activation: u64,
     ) {
         if self.id.actor == ActorKind::Events {
-            self.context.capabilities.activate(&version.manifest);
+            self.context.activate(&version.manifest);
             self.context.effects.set_dry_run(config.spec.is_dry_run);
         }
         self.config = config;

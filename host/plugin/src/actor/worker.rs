@@ -179,6 +179,7 @@ impl EventWorker {
             &context.counters,
         );
         let mut capture = context.captures.of_call(delivery);
+        self.buffers.cache_is_behind = version.manifest.reconciler.is_some() && context.is_behind(delivery);
         let ended = match instance {
             Some(instance) => {
                 capture.begin(instance.tape(), began, version.component.digest);

@@ -45,7 +45,6 @@ use crate::capability::parts::{
 };
 use crate::capability::permission::MayUse;
 use crate::capture::Tape;
-use crate::component::manifest::WritesEnd;
 use crate::engine::wait::CallTime;
 use crate::series::Live;
 
@@ -74,6 +73,8 @@ pub(crate) struct KubeCaller {
     time: CallTime,
     /// Whether an event ends only when the cache has seen its deferred writes.
     awaits_writes: bool,
+    /// Whether it does so for the writes of direct calls, too.
+    awaits_direct: bool,
     /// The writes that the current call has deferred.
     deferred: CallWrites,
     /// What its direct calls have changed.
@@ -125,7 +126,8 @@ impl Capability for KubePlugin {
             may_use: Ok(()),
             subject: CallSubject::new(&self.catalog),
             time: instance.time.clone(),
-            awaits_writes: instance.manifest.writes == WritesEnd::Seen,
+            awaits_writes: instance.manifest.awaits_writes(),
+            awaits_direct: instance.manifest.reconciler.is_some(),
             deferred: CallWrites::default(),
             changed: DirectWrites::default(),
             tape: instance.tape.clone(),
@@ -133,7 +135,8 @@ impl Capability for KubePlugin {
     }
 
     fn delays(&self, effects: &KubeEffects) -> bool {
-        !effects.deferred.is_empty() || self.writes.may_be_spaced(&effects.changed)
+        let is_awaited = !effects.deferred.is_empty() || !effects.awaited.is_empty();
+        is_awaited || self.writes.may_be_spaced(&effects.changed)
     }
 
     /// The end of the event comes with its writes, which may fail, or after the wait of a spaced key.
@@ -158,10 +161,14 @@ impl CallPart for KubeCaller {
 
     fn finish(&mut self, end: CallEnd) -> KubeEffects {
         match end.is_success() || seeded_bug(SeededBug::FailedCallWrites) {
-            true => KubeEffects {
-                deferred: self.deferred.take(),
-                changed: self.changed.take(),
-            },
+            true => {
+                let (changed, awaited) = self.changed.take();
+                KubeEffects {
+                    deferred: self.deferred.take(),
+                    changed,
+                    awaited,
+                }
+            }
             false => KubeEffects::default(),
         }
     }
@@ -235,7 +242,7 @@ impl KubeCaller {
         };
         let answer = gate::send(plugin, &self.grants, address, action, wait_max, way).await?;
         if let Some(before) = before {
-            self.changed.note(before, &answer);
+            self.changed.note(before, &answer, self.awaits_direct);
         }
         Ok(answer)
     }

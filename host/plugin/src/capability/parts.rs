@@ -169,6 +169,9 @@ pub(crate) struct HandledEvent {
     pub(crate) end: Box<dyn FnOnce(DeliveryOutcome) + Send>,
 }
 
+/// What an event is about: an object of a source, or the source.
+pub(crate) type SourceKey = (SourceId, Option<Key>);
+
 impl HostPart for () {}
 
 impl<S: SeriesSet> HostPart for Live<S> {
@@ -246,6 +249,10 @@ impl HandledEvent {
             }),
             ..self
         }
+    }
+
+    pub(crate) fn source_key(&self) -> SourceKey {
+        (self.source, self.key.clone())
     }
 
     /// Ends the event. `failure` is what became of it after the handler's success, if it failed.

@@ -15,7 +15,7 @@ pub(crate) enum CallKind {
     Init,
     /// `init` of an instance that computes index values.
     IndexInit,
-    /// `on-add`, `on-update`, `on-delete`, `on-synced`.
+    /// `on-add`, `on-update`, `on-delete`, `reconcile`, `on-synced`.
     Event,
     Index,
     /// `save` and `restore`: the swap may still be refused.
@@ -58,10 +58,10 @@ const INDEX: MayUse =
 const SWAP: MayUse = Err("in save and restore, only log and store can be called: act in a handler");
 
 /// No success commits the changes.
-const KV: MayUse = Err("kv can be used in init, on-add, on-update, on-delete and on-synced only");
+const KV: MayUse = Err("kv can be used in init and in handler calls only");
 
 /// No success commits the changes.
-const METRICS: MayUse = Err("metrics can be changed in on-add, on-update, on-delete and on-synced only");
+const METRICS: MayUse = Err("metrics can be changed in handler calls only");
 
 #[cfg(test)]
 mod tests {

@@ -3,11 +3,12 @@
 //! Strict: unknown members are rejected, so that a typo in a name does not become an event that never arrives. Pure.
 
 mod metric;
+mod reconciler;
 
 use std::collections::BTreeSet;
 
 use informant_object::{LabelSelector, Payload, Pointer};
-use informant_spec::{EventSelection, KubeGrant, PluginSpec, allow_line, unmet};
+use informant_spec::{EventSelection, KubeGrant, PluginSpec, ReplayPolicy, WaitFor, allow_line, unmet};
 use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +17,7 @@ use crate::error::{LoadProblem, ManifestError};
 use crate::json_error::{Members, all_members, members, read};
 
 pub use self::metric::{MetricDeclaration, MetricKind};
+pub use self::reconciler::{By, PrimaryRule, ReconcilerRules, RelatedRule, When};
 
 /// The largest manifest: 256 KiB.
 pub(crate) const MANIFEST_BYTES_MAX: usize = 256 * 1_024;
@@ -38,6 +40,9 @@ pub struct Manifest {
     /// The objects whose events it receives, and their payload. Absent: all objects, whole.
     #[serde(default = "everything", deserialize_with = "all_members")]
     pub events: Vec<EventRule>,
+    /// The objects that it reconciles, and what leads to them.
+    #[serde(default, deserialize_with = "reconciler")]
+    pub reconciler: Option<ReconcilerRules>,
     /// The indexes it computes.
     #[serde(default, deserialize_with = "indexes")]
     pub indexes: Option<Indexes>,
@@ -89,6 +94,9 @@ pub struct EventRule {
     /// The labels of the objects. None: all.
     #[serde(default, deserialize_with = "label_selector")]
     pub label_selector: Option<LabelSelector>,
+    /// Of objects that are reconciled: what has to change for a call. None: anything.
+    #[serde(skip)]
+    pub when: Option<When>,
 }
 
 /// The indexes a plugin computes.
@@ -143,7 +151,8 @@ impl Manifest {
         let mut manifest: Manifest = read(json).map_err(ManifestError::Json)?;
         let valid = manifest.validate(roles).and_then(|()| {
             let can_set = manifest.active_roles(roles).wants_events();
-            manifest.validate_metrics(can_set)
+            manifest.validate_metrics(can_set)?;
+            manifest.validate_reconciler(roles)
         });
         valid.map_err(ManifestError::Inconsistent)?;
         Ok(manifest)
@@ -173,6 +182,11 @@ impl Manifest {
         self.indexes.as_ref().map_or(&[], |indexes| &indexes.names)
     }
 
+    /// Whether an event ends only when the cache has seen its writes.
+    pub(crate) fn awaits_writes(&self) -> bool {
+        self.writes == WritesEnd::Seen || self.reconciler.is_some()
+    }
+
     /// The cluster access it requires.
     #[must_use]
     pub fn kube_requirements(&self) -> Vec<KubeGrant> {
@@ -183,12 +197,19 @@ impl Manifest {
     }
 
     /// Rejects a version whose requirements its section of config.toml does not grant.
-    /// Errors: [`LoadProblem::Needs`] with the line that grants them.
+    /// Errors: [`LoadProblem::Needs`] with the line that grants them, and what its roles do not permit.
     pub(crate) fn check_section(&self, spec: &PluginSpec) -> Result<(), LoadProblem> {
         if spec.limits.instances > 1 && !self.parallel {
             return Err(LoadProblem::NotParallel {
                 plugin: spec.name.clone(),
                 instances: spec.limits.instances,
+            });
+        }
+        if let Some((key, value)) = self.reconciler.as_ref().and_then(|_| unfit_for_reconciler(spec)) {
+            return Err(LoadProblem::UnfitForReconciler {
+                plugin: spec.name.clone(),
+                key,
+                value,
             });
         }
         let missing = unmet(&self.kube_requirements(), &spec.allow_kube);
@@ -237,8 +258,8 @@ impl Manifest {
         // Even if the component has roles that are left out: a plugin that is never called would look as if it worked.
         if !self.active_roles(exported).is_called() {
             return Err(
-                "lists only state in `roles`, which is never called by itself; list event-handler, sync-handler or \
-                 index-funcs, too"
+                "lists only state in `roles`, which is never called by itself; list event-handler, reconciler, \
+                 sync-handler or index-funcs, too"
                     .to_owned(),
             );
         }
@@ -359,11 +380,30 @@ fn everything() -> Vec<EventRule> {
         changed_only: false,
         namespaces: Vec::new(),
         label_selector: None,
+        when: None,
     }]
+}
+
+/// The key of a section, with its value, that would let a reconciler conclude from what is not there yet.
+fn unfit_for_reconciler(spec: &PluginSpec) -> Option<(&'static str, &'static str)> {
+    if spec.wait_for == WaitFor::Own {
+        return Some(("wait-for", "own"));
+    }
+    (spec.on_start == ReplayPolicy::Continue).then_some(("on-start", "continue"))
+}
+
+/// Whether these rules are those of a manifest without any.
+fn is_everything(rules: &[EventRule]) -> bool {
+    matches!(rules, [rule] if rule.types() == (ANY, ANY) && matches!(rule.payload, Payload::Whole))
 }
 
 fn whole() -> Payload {
     Payload::Whole
+}
+
+fn reconciler<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ReconcilerRules>, D::Error> {
+    let rules = Option::<Members<ReconcilerRules>>::deserialize(deserializer)?;
+    Ok(rules.map(|Members(rules)| rules))
 }
 
 fn indexes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Indexes>, D::Error> {

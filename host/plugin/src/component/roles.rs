@@ -13,7 +13,10 @@ use wasmtime::Store;
 use wasmtime::component::types::{self, ComponentItem};
 use wasmtime::component::{Component, ComponentNamedList, Instance, InstancePre, Lift, Lower};
 
-use crate::bindings::exports::informant::plugin::{event_handler, index_funcs, lifecycle, state, sync_handler};
+use crate::bindings::exports::informant::plugin::reconciler::Request;
+use crate::bindings::exports::informant::plugin::{
+    event_handler, index_funcs, lifecycle, reconciler, state, sync_handler,
+};
 use crate::bindings::informant::plugin::types::{Call, Failure, ObjectRef};
 use crate::bindings::{CONTRACT, PACKAGE};
 use crate::component::binary::{SdkInfo, Surface};
@@ -95,6 +98,10 @@ roles! {
         "on-update": (ObjectRef<'_>, Call, Option<&[u8]>, &[u8]) -> Handled;
         "on-delete": (ObjectRef<'_>, Call, Option<&[u8]>, bool) -> Handled;
     }
+    /// It is called for an object when that, or one that leads to it, has changed.
+    Reconciler = "reconciler", reconciler: reconciler {
+        "reconcile": (ObjectRef<'_>, Request, Option<&[u8]>) -> Handled;
+    }
     /// It is called when the initial list of a source was delivered.
     SyncHandler = "sync-handler", sync: sync_handler {
         "on-synced": (u32, Call) -> Answer;
@@ -136,10 +143,10 @@ impl Roles {
         Roles(self.0 & others.0)
     }
 
-    /// Whether it receives events (or the end of an initial list).
+    /// Whether it is called for objects (or the end of an initial list).
     #[must_use]
     pub const fn wants_events(self) -> bool {
-        self.has(Role::EventHandler) || self.has(Role::SyncHandler)
+        self.has(Role::EventHandler) || self.has(Role::Reconciler) || self.has(Role::SyncHandler)
     }
 
     /// Whether it can be called. `state` alone is not enough.

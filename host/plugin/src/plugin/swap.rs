@@ -25,6 +25,8 @@ pub struct Swapped {
     pub digest: Digest,
     /// The previous roles. If the plugin wants events now and did not before, attach its listener.
     pub previous_roles: Roles,
+    /// Whether other objects lead to those that it reconciles now: attach its listener anew.
+    pub is_related_otherwise: bool,
     /// The previous feed. If [`Plugin::index_feed`] returns another one, replace it in the informers.
     pub previous_feed: Option<IndexFeedHandle>,
     /// Bytes of the transferred state; none if none was transferred.
@@ -79,7 +81,7 @@ impl Plugin {
         let mut status = context.status();
         status.reloads += 1;
         status.rolled_back = None;
-        status.manifest = Arc::clone(&version.manifest);
+        let previous_manifest = std::mem::replace(&mut status.manifest, Arc::clone(&version.manifest));
         status.runner.clone_from(&version.component.runner);
         let previous_roles = std::mem::replace(&mut status.roles, version.component.roles);
         let previous = std::mem::replace(&mut status.digest, version.component.digest);
@@ -90,6 +92,7 @@ impl Plugin {
             previous,
             digest: version.component.digest,
             previous_roles,
+            is_related_otherwise: !previous_manifest.relates_like(&version.manifest),
             previous_feed,
             state_bytes,
         })

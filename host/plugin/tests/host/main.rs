@@ -23,6 +23,7 @@ mod newer;
 mod not_ready;
 mod pages;
 mod pauses;
+mod reconcilers;
 mod reconfigure;
 mod refusals;
 mod requeued_writes;

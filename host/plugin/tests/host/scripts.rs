@@ -452,16 +452,16 @@ async fn an_invalid_script_is_rejected_with_file_line_and_column() {
     plugin "hello": FOLDER/handler.js:1 imports stor from "informant", which does not export it; did you mean store?
     plugin "hello": FOLDER/handler.js:1 imports WebSocket from "informant", which does not export it; it exports HostError, HttpError, KubeError, Permanent, RetryAfter, config, context, ensureOk, fetch, kube, kv, log, metrics, store
     plugin "hello": FOLDER/handler.js:1:1: ReferenceError: module is not defined
-    plugin "hello": FOLDER/handler.js exports nothing: write `export function onAdd(object) { … }`; Informant calls onAdd, onUpdate, onDelete, onSynced, index, save, restore
-    plugin "hello": FOLDER/handler.js exports nothing: write `export function onAdd(object) { … }`; Informant calls onAdd, onUpdate, onDelete, onSynced, index, save, restore
-    plugin "hello": FOLDER/handler.js exports no function to handle, only default; Informant calls onAdd, onUpdate, onDelete, onSynced, index, save, restore; export functions by name, not as default
+    plugin "hello": FOLDER/handler.js exports nothing: write `export function onAdd(object) { … }`; Informant calls onAdd, onUpdate, onDelete, reconcile, onSynced, index, save, restore
+    plugin "hello": FOLDER/handler.js exports nothing: write `export function onAdd(object) { … }`; Informant calls onAdd, onUpdate, onDelete, reconcile, onSynced, index, save, restore
+    plugin "hello": FOLDER/handler.js exports no function to handle, only default; Informant calls onAdd, onUpdate, onDelete, reconcile, onSynced, index, save, restore; export functions by name, not as default
     plugin "hello": FOLDER/handler.js exports onadd, which Informant does not call; did you mean onAdd?
     plugin "hello": FOLDER/handler.js exports onAdd, which is not a function: 5
-    plugin "hello": FOLDER/handler.js exports no function to handle, only handle; Informant calls onAdd, onUpdate, onDelete, onSynced, index, save, restore
-    plugin "hello": FOLDER/handler.js exports onChange, which this Informant does not call; Informant calls onAdd, onUpdate, onDelete, onSynced, index, save, restore
+    plugin "hello": FOLDER/handler.js exports no function to handle, only handle; Informant calls onAdd, onUpdate, onDelete, reconcile, onSynced, index, save, restore
+    plugin "hello": FOLDER/handler.js exports onChange, which this Informant does not call; Informant calls onAdd, onUpdate, onDelete, reconcile, onSynced, index, save, restore
     plugin "hello": FOLDER/handler.js exports init, which Informant does not call: the top level of the script runs in each instance
     plugin "hello": FOLDER/handler.js exports save alone: export both save and restore, or neither
-    plugin "hello": FOLDER/handler.js exports no function to handle, only restore, save; Informant calls onAdd, onUpdate, onDelete, onSynced, index, save, restore
+    plugin "hello": FOLDER/handler.js exports no function to handle, only restore, save; Informant calls onAdd, onUpdate, onDelete, reconcile, onSynced, index, save, restore
     plugin "hello": FOLDER/handler.js:2:7: HostError: describe must depend on the plugin and its `config` alone: in describe, only log can be called
     plugin "hello": FOLDER/handler.js exports a `manifest` that is not an object
     plugin "hello": FOLDER/handler.js: its manifest (returned by describe) is not valid: events[0].payload: unknown variant `half`, expected one of `none`, `whole`, `metadata`, `fields`

@@ -38,31 +38,41 @@ func expect(t *testing.T, p *informanttest.Plugin, count string) {
 	}
 }
 
+func reconcileShop(t *testing.T, p *informanttest.Plugin) {
+	t.Helper()
+	if err := p.Reconcile("web/shop"); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestTheLabelFollowsThePods(t *testing.T) {
 	p := start(t)
+	reconcileShop(t, p)
 	expect(t, p, "0")
 	put(t, p, pod("shop-a"))
 	put(t, p, pod("shop-b"))
+	reconcileShop(t, p)
 	expect(t, p, "2")
 	if err := p.Delete("web/shop-a"); err != nil {
 		t.Fatal(err)
 	}
+	reconcileShop(t, p)
 	expect(t, p, "1")
 }
 
 func TestItsOwnWriteCausesNoOther(t *testing.T) {
 	p := start(t)
 	put(t, p, pod("shop-a"))
-	if _, err := p.Settle(); err != nil {
-		t.Fatal(err)
-	}
-	if writes := p.Writes(); len(writes) != 2 {
+	reconcileShop(t, p)
+	reconcileShop(t, p)
+	if writes := p.Writes(); len(writes) != 1 {
 		t.Error(writes)
 	}
 }
 
-func TestAPodWithoutOwnerIsIgnored(t *testing.T) {
+func TestAReplicaSetThatIsGoneIsIgnored(t *testing.T) {
 	p := start(t)
-	put(t, p, object{"apiVersion": "v1", "kind": "Pod", "metadata": object{"namespace": "web", "name": "alone"}})
-	expect(t, p, "0")
+	if err := p.Reconcile("web/other"); err != nil || len(p.Writes()) != 0 {
+		t.Error(err, p.Writes())
+	}
 }

@@ -4,6 +4,7 @@
 package exports
 
 import (
+	reconciler "informant.example/plugin-sdk/go/internal/gen/contract/imports/informant_plugin_reconciler"
 	contract "informant.example/plugin-sdk/go/internal/gen/contract/imports/informant_plugin_types"
 	"informant.example/plugin-sdk/go/internal/host"
 	wit "informant.example/plugin-sdk/go/internal/wit/types"
@@ -45,6 +46,13 @@ func OnUpdate(about contract.ObjectRef, call contract.Call, old wit.Option[[]uin
 func OnDelete(about contract.ObjectRef, call contract.Call, last wit.Option[[]uint8], unknown bool) requeue {
 	before, hasLast := optional(last)
 	return requeueOf(Plugin.OnDelete(refOf(about), host.Call(call), before, hasLast, unknown))
+}
+
+// Reconcile is reconciler.reconcile.
+func Reconcile(about contract.ObjectRef, request reconciler.Request, object wit.Option[[]uint8]) requeue {
+	now, isThere := optional(object)
+	call := host.Call{Reason: request.Reason, Attempt: request.Attempt}
+	return requeueOf(Plugin.Reconcile(refOf(about), call, request.CacheIsBehind, now, isThere))
 }
 
 // OnSynced is sync-handler.on-synced.

@@ -43,6 +43,8 @@ type Plugin interface {
 	OnAdd(about ObjectRef, call Call, object []byte) (requeue *uint32, failure *Failure)
 	OnUpdate(about ObjectRef, call Call, old []byte, hasOld bool, object []byte) (requeue *uint32, failure *Failure)
 	OnDelete(about ObjectRef, call Call, last []byte, hasLast, unknown bool) (requeue *uint32, failure *Failure)
+	// Without object, it is gone.
+	Reconcile(of ObjectRef, call Call, behind bool, object []byte, isThere bool) (*uint32, *Failure)
 	OnSynced(source uint32, call Call) *Failure
 	Index(about ObjectRef, object []byte) (values [][]string, problem string)
 	Save() ([]byte, *Failure)

@@ -62,6 +62,7 @@ export class Run {
   async #start() {
     const { path, plugin, informers, objects, kv } = this.#scenario;
     const driver = await Driver.start(path, { name: plugin.name, config: plugin.config });
+    if (driver.manifest.reconciler !== undefined) this.#scenario.root.needsInformant("a reconciler");
     const { cluster } = driver.host;
     cluster.watchesAll = false;
     this.#driver = driver;

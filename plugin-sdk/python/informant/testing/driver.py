@@ -41,6 +41,12 @@ class _Call(NamedTuple):
     attempt: int
 
 
+class _Request(NamedTuple):
+    reason: Any
+    attempt: int
+    cache_is_behind: bool
+
+
 class _Requeue(NamedTuple):
     seconds: float
     #: The last state, and whether it is not the final one, if the object was deleted.
@@ -260,6 +266,36 @@ class Driver:
             raise LookupError(f"the test triggers {key}, which is not in the cache")
         return self._upsert("trigger", 0, found[0], False, None, self.host.cluster.objects[found[0]])
 
+    def reconcile(
+        self, key: str, *, reason: str = "watch", attempt: int = 0, cache_is_behind: bool = False
+    ) -> float | None:
+        """Reconciles an object (``namespace/name``), as it is in the cache; as one that is gone if it is not there.
+
+        Returns the seconds after which the plugin wants to be called again.
+        """
+        rule = (self.manifest.get("reconciler") or {}).get("for")
+        if rule is None:
+            raise LookupError("the plugin reconciles nothing: no function has the decorator reconcile")
+        found = self._keys(key, rule["kind"])
+        object = self.host.cluster.objects[found[0]] if found else None
+        where = found[0] if found else self._gone_key(key, rule)
+        about = _about(where, object if object is not None else {"metadata": {}})
+        document = None if object is None else projection.document(object, rule.get("payload", "whole"))
+        request = _Request(Reason[reason], attempt, cache_is_behind)
+
+        def call() -> Any:
+            with self._calling("handler"):
+                return self._instance.reconcile(about, request, document)
+
+        returned = self._recorded("reconcile", where, reason, attempt, call)
+        return None if returned is None else returned / 1000
+
+    def _gone_key(self, key: str, rule: Mapping[str, Any]) -> Any:
+        sources = self.host.cluster.sources
+        of_kind = (info.id for info in sources if (info.api_version, info.kind) == (rule["apiVersion"], rule["kind"]))
+        namespace, _, name = key.rpartition("/")
+        return (next(of_kind, 0), namespace, name)
+
     def run_requeues(self) -> int:
         """Makes the calls that the plugin asked for, without waiting, each once. Returns the number of calls."""
         due, self._requeues = self._requeues, {}
@@ -366,7 +402,7 @@ class Driver:
             after = failed.failure.after_ms / 1000 if failed.kind == "retry-after" else None
             self._calls[at] = made._replace(result=result, error=failed.message, requeue_after=after)
             raise
-        if name in ("on-add", "on-update", "on-delete") and returned is not None:
+        if name in ("on-add", "on-update", "on-delete", "reconcile") and returned is not None:
             self._calls[at] = made._replace(requeue_after=returned / 1000)
         return returned
 

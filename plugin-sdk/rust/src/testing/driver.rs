@@ -10,12 +10,12 @@ use super::instance::instance;
 use super::{projection, selector};
 use crate::action::Action;
 use crate::bindings::imports::informant::plugin::types as contract;
-use crate::event::{Deleted, Event, ObjectRef, Reason, SourceId, Synced};
+use crate::event::{Deleted, Event, ObjectRef, Reason, Request, SourceId, Synced};
 use crate::exports::{self, Change, HandleEvents};
 use crate::failure::{Failure, Result};
 use crate::index_values::IndexValues;
 use crate::manifest::{Events, Manifest};
-use crate::plugin::{IndexFuncs, Plugin, Stateful, SyncHandler};
+use crate::plugin::{IndexFuncs, Plugin, Reconciler, Stateful, SyncHandler};
 use crate::store::ObjectKey;
 
 /// The maximum number of calls in [`Driver::settle`].
@@ -358,6 +358,38 @@ impl<P: HandleEvents> Driver<P> {
             return None;
         }
         self.manifest.events_of(api_version, kind)
+    }
+}
+
+impl<P: Reconciler> Driver<P> {
+    /// Reconciles the object, as it is in the [cache](Self::cache); as one that is gone if it is not there. Put objects
+    /// there with [`Cache::put`].
+    ///
+    /// # Errors
+    /// The failure of the plugin.
+    pub fn reconcile(&mut self, source: SourceId, namespace: &str, name: &str) -> Result<Action> {
+        self.reconcile_behind(source, namespace, name, false)
+    }
+
+    /// As [`reconcile`](Self::reconcile), with [`Request::cache_is_behind`].
+    ///
+    /// # Errors
+    /// The failure of the plugin.
+    pub fn reconcile_behind(
+        &mut self,
+        source: SourceId,
+        namespace: &str,
+        name: &str,
+        cache_is_behind: bool,
+    ) -> Result<Action> {
+        let key = (source.0, namespace.to_owned(), name.to_owned());
+        let object = self.cache.get(&key);
+        let event = self.event(self.reason, &key, object.as_ref().unwrap_or(&Value::Null));
+        let payload = self.manifest.reconciled_payload();
+        let document = object.map(|object| projection::document(&object, &payload));
+        let request = Request::new(event, cache_is_behind);
+        let answer = exports::reconcile(&mut self.plugin, &request, document);
+        self.with_deferred(answer)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::failure::Result;
 use crate::index_values::IndexValues;
 use crate::manifest::Manifest;
 use crate::payload::{Payload, Raw};
-use crate::plugin::{IndexFuncs, Plugin, Stateful, SyncHandler};
+use crate::plugin::{IndexFuncs, Plugin, Reconciler, Stateful, SyncHandler};
 
 /// A plugin that [`export!`](crate::export!) or [`#[informant::handler]`](crate::handler) exports. They implement it.
 pub trait Exported: Plugin {
@@ -25,6 +25,7 @@ type Save<P> = fn(&P) -> Result<Vec<u8>>;
 #[derive(Debug)]
 pub struct Roles<P> {
     pub(super) events: Option<Handle<P>>,
+    pub(super) reconciles: bool,
     pub(super) sync: Option<fn(&mut P, &Synced) -> Result>,
     pub(super) index: Option<Index<P>>,
     pub(super) save: Option<Save<P>>,
@@ -36,6 +37,7 @@ impl<P> Roles<P> {
     pub fn none() -> Self {
         Self {
             events: None,
+            reconciles: false,
             sync: None,
             index: None,
             save: None,
@@ -51,6 +53,15 @@ impl<P: HandleEvents> Roles<P> {
     #[must_use]
     pub fn events(mut self) -> Self {
         self.events = Some(P::handle);
+        self
+    }
+}
+
+#[doc(hidden)]
+impl<P: Reconciler> Roles<P> {
+    #[must_use]
+    pub fn reconciler(mut self) -> Self {
+        self.reconciles = true;
         self
     }
 }

@@ -134,7 +134,7 @@ fn with<T>(key: &str, answer: impl FnOnce(&mut Keys) -> Answer<T>) -> Answer<T> 
 fn ask<T>(answer: impl FnOnce(&mut Keys) -> Answer<T>) -> Answer<T> {
     cache::with(|state| match &state.keys.refusal {
         _ if state.keys.is_denied => {
-            let message = "kv can be used in init, on-add, on-update, on-delete and on-synced only".to_owned();
+            let message = "kv can be used in init and in handler calls only".to_owned();
             Err(error(ErrorCode::NotHere, message))
         }
         Some(refusal) => Err(error(ErrorCode::Denied, refusal.clone())),

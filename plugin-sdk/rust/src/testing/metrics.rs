@@ -124,7 +124,7 @@ fn with(name: &str, kinds: &[&str], change: impl FnOnce(&mut Metrics, &Metric) -
     cache::with(|state| {
         let metrics = &mut state.metrics;
         if metrics.is_denied {
-            let message = "metrics can be changed in on-add, on-update, on-delete and on-synced only".to_owned();
+            let message = "metrics can be changed in handler calls only".to_owned();
             return Err(HostError {
                 code: ErrorCode::NotHere,
                 message,

@@ -7,7 +7,7 @@ use informant_object::{Key, KeyRef, SourceId};
 use super::Shared;
 use crate::listener::cursor::CursorKind;
 use crate::listener::{
-    ChangedSelection, Lane, Listener, ListenerOptions, ListenerStats, Pause, RequeueResult, Triggered,
+    ChangedSelection, Lane, Listener, ListenerOptions, ListenerStats, Pause, Relations, RequeueResult, Triggered,
 };
 use crate::{Catalog, Moment};
 
@@ -20,6 +20,15 @@ impl Control {
     /// so do `seed` and `dead_letters_max`. A changed resync period starts at `now`.
     pub fn set_options(&self, options: ListenerOptions, now: Moment) {
         self.0.change(|listener| listener.set_options(options, now));
+    }
+
+    /// From now on, sources that are attached are delivered only if they have no relation; changes of the others lead to
+    /// calls with [`Reason::Related`](crate::Reason::Related). Sources that are attached already stay as they are.
+    ///
+    /// A listener with relations is level-triggered: at most one state of an object is pending, and the reason of a
+    /// call is that of its first cause.
+    pub fn set_relations(&self, relations: Option<Arc<dyn Relations>>) {
+        self.0.change(|listener| listener.set_relations(relations));
     }
 
     /// Delivers nothing until [`resume`](Self::resume). Outcomes of deliveries in flight are still accepted.

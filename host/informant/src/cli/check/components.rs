@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use informant_config::{Config, PluginSection, Problem, show_size};
 use informant_informer::Discovered;
 use informant_plugin_host::limits::SHORT_COMPILE_BYTES_MAX;
-use informant_plugin_host::{Inspection, LoadError, LoadProblem, MetricKind, PluginHost, Preflight, Role};
+use informant_plugin_host::{
+    Inspection, LoadError, LoadProblem, MetricKind, PluginHost, Preflight, ReconcilerRules, Role,
+};
 
 use super::{Findings, selections};
 use crate::files::read_content;
@@ -241,13 +243,13 @@ fn metric_conflicts(config: &Config, inspections: &Inspections<'_>) -> Vec<Probl
 
 /// Notes the informers of a plugin whose kind its manifest does not mention: it is never called for their objects, but
 /// may read them. A warning if that is so for all that are known, since it would never be called. `discovered`: the
-/// informers' resources, as far as they are known.
+/// informers' resources, as far as they are known. Warns of [kinds](unwatched_kinds) that have no informer.
 pub(super) fn unmatched_informers(
     config: &Config,
     inspections: &Inspections<'_>,
     discovered: &BTreeMap<String, Discovered>,
 ) -> Vec<Problem> {
-    let mut problems = Vec::new();
+    let mut problems = unwatched_kinds(config, inspections, discovered);
     for (plugin, inspection) in inspections {
         let informers = config.plugins[*plugin].informers();
         let known = informers.filter_map(|(name, position)| Some((name, position, discovered.get(name)?)));
@@ -278,7 +280,42 @@ fn is_matched(inspection: &Inspection, discovered: &Discovered) -> bool {
     let (api_version, kind, manifest) = (discovered.gvr.api_version(), &discovered.kind, &inspection.manifest);
     let events = inspection.roles.wants_events() && manifest.event_rule(&api_version, kind).is_some();
     let indexes = inspection.roles.has(Role::IndexFuncs) && manifest.index_rule(&api_version, kind).is_some();
-    events || indexes
+    let mut related = manifest.reconciler.iter().flat_map(ReconcilerRules::related);
+    events || indexes || related.any(|(rule, _)| rule.api_version == api_version && rule.kind == *kind)
+}
+
+/// Warns of kinds that a reconciler names and that none of its informers watches: their changes would lead to nothing.
+/// Only for plugins whose informers are all `discovered`.
+fn unwatched_kinds(
+    config: &Config,
+    inspections: &Inspections<'_>,
+    discovered: &BTreeMap<String, Discovered>,
+) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for (plugin, inspection) in inspections {
+        let section = &config.plugins[*plugin];
+        let watched: Option<Vec<&Discovered>> = section.informers().map(|(name, _)| discovered.get(name)).collect();
+        let (Some(watched), Some(rules)) = (watched, &inspection.manifest.reconciler) else {
+            continue;
+        };
+        let primary = (&rules.primary.api_version, &rules.primary.kind);
+        let related = rules.related().map(|(rule, _)| (&rule.api_version, &rule.kind));
+        for (api_version, kind) in std::iter::once(primary).chain(related) {
+            let is_it = |found: &&Discovered| found.gvr.api_version() == *api_version && found.kind == *kind;
+            if watched.iter().any(is_it) {
+                continue;
+            }
+            let message =
+                format!("[plugin.{plugin}] has no informer for {api_version} {kind}, which its manifest names");
+            let problem = config.problem(section.positions.section, message);
+            problems.push(
+                problem
+                    .help("add one: its objects would lead to no call, and could not be read")
+                    .warning(),
+            );
+        }
+    }
+    problems
 }
 
 #[cfg(test)]

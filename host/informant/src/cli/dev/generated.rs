@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use informant_config::ScriptRunnersSection;
-use informant_plugin_host::Inspection;
+use informant_plugin_host::{Inspection, ReconcilerRules};
 use informant_spec::{ContentSource, allow_line};
 use serde_json::json;
 
@@ -85,7 +85,9 @@ fn kinds(inspection: &Inspection) -> Vec<(&str, &str)> {
     let events = events.map(|rule| (rule.api_version.as_str(), rule.kind.as_str()));
     let indexes = manifest.indexes.iter().flat_map(|indexes| &indexes.objects);
     let indexes = indexes.map(|rule| (rule.api_version.as_str(), rule.kind.as_str()));
-    events.chain(indexes).collect()
+    let related = manifest.reconciler.iter().flat_map(ReconcilerRules::related);
+    let related = related.map(|(rule, _)| (rule.api_version.as_str(), rule.kind.as_str()));
+    events.chain(related).chain(indexes).collect()
 }
 
 /// The informers for kinds: their resources by name. For a plugin that takes any kind, `objects` are its kinds.

@@ -56,6 +56,8 @@ fn assert_of_plugins(text: &str) {
     informant_listener_rate_held gauge {plugin}
     informant_listener_rate_holds counter {plugin}
     informant_listener_refused counter {plugin}
+    informant_listener_related counter {plugin}
+    informant_listener_related_to_all counter {plugin}
     informant_listener_requeues gauge {plugin}
     informant_listener_requeues_dropped counter {plugin}
     informant_listener_requeues_slowed gauge {plugin}
@@ -68,6 +70,7 @@ fn assert_of_plugins(text: &str) {
     informant_listener_suspects_forgotten counter {plugin}
     informant_listener_suspects_held counter {plugin}
     informant_listener_unattached counter {plugin}
+    informant_listener_unrelated counter {plugin}
     informant_listener_vanished counter {plugin}
     informant_listener_waiting gauge {plugin}
     informant_native_handler_panics counter {cluster,informer}

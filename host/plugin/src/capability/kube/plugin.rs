@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use informant_cache::{Catalog, Environment, Moment};
+use informant_object::{KeyRef, SourceId};
 use informant_spec::{KubeGrant, KubeVerb, PluginSpec, ResourceAttributes, allow_line};
 use tokio::sync::Semaphore;
 
@@ -69,6 +70,16 @@ impl KubePlugin {
     /// are.
     pub(crate) fn spaced_keys(&self, max: usize) -> (usize, Vec<WritingKey>) {
         self.writes.spaced_keys(self.env.now(), max)
+    }
+
+    /// Whether the call about this key that begins now is to be told that the cache lacks writes of the last one.
+    pub(crate) fn take_behind(&self, source: SourceId, key: KeyRef<'_>) -> bool {
+        self.writes.take_behind(source, key, self.env.now())
+    }
+
+    /// Whether all sources of the plugin's informers in the cluster of `source` are live.
+    pub(crate) fn is_live(&self, source: SourceId) -> bool {
+        self.cache.is_live(source)
     }
 
     /// For a stop that ends after `deadline`: from [`WRITES_LAST`] before that on, no deferred write starts.

@@ -27,11 +27,13 @@
 //! A merge patch or an update that would change nothing is not sent ([`unchanged`]): if the object is in a live source
 //! of the plugin's informers, which keeps all fields that the write touches, and if the cache has seen the plugin's own
 //! writes to it ([`own`]). With `writes: "seen"` in the manifest the event ends when the cache has seen its writes
-//! ([`seen`]). A key whose calls write to one object again and again is spaced ([`spacing`]): the end of its event
+//! ([`seen`]), and so it does for a reconciler: what had not been seen in time is told to the next call of the key
+//! ([`behind`]). A key whose calls write to one object again and again is spaced ([`spacing`]): the end of its event
 //! waits, and with it the next call. Direct calls count like deferred ones.
 //!
 //! The queue is a state machine without a clock, tasks or I/O; the writer adds them.
 
+mod behind;
 mod buffer;
 mod cached;
 mod own;
@@ -49,6 +51,7 @@ pub(crate) use self::buffer::{CallWrites, DeferredWrite, Target};
 pub(crate) use self::cached::OwnCache;
 pub(crate) use self::own::{OwnWrites, WriteInFlight};
 pub use self::queue::WritesStatus;
+pub(crate) use self::seen::Written;
 use self::spacing::SPACING_WINDOW;
 pub use self::spacing::WritingKey;
 pub(crate) use self::writer::{Writes, commit, run};
@@ -60,6 +63,8 @@ pub(crate) struct KubeEffects {
     pub(crate) deferred: Vec<DeferredWrite>,
     /// The objects that its direct calls have changed.
     pub(crate) changed: Vec<Target>,
+    /// What of these the cache has to see before the event ends.
+    pub(crate) awaited: Vec<Written>,
 }
 
 /// Writes that one call may defer: 100. One more is `too-large`.

@@ -1,4 +1,5 @@
 mod fuzz;
+mod reconciler;
 
 use super::metric::METRICS_MAX;
 use super::*;
@@ -99,7 +100,7 @@ fn invalid_manifests_are_rejected_with_the_reason() {
     is not valid: invalid type: sequence, expected an object
     is not valid: missing field `version`
     has an empty `name`
-    is not valid: unknown field `evnts`, expected one of `name`, `version`, `roles`, `events`, `indexes`, `needs`, `writes`, `metrics`, `parallel`; did you mean `events`?
+    is not valid: unknown field `evnts`, expected one of `name`, `version`, `roles`, `events`, `reconciler`, `indexes`, `needs`, `writes`, `metrics`, `parallel`; did you mean `events`?
     is not valid: events[0]: missing field `apiVersion`
     is not valid: events[0].payload: unknown variant `all`, expected one of `none`, `whole`, `metadata`, `fields`
     is not valid: events[0].payload: `fields`: JSON pointer "spec" does not begin with "/"; write "/spec/nodeName", not "spec.nodeName"
@@ -249,7 +250,7 @@ fn a_manifest_that_activates_only_state_is_rejected() {
     };
     let both = refused(&[Role::EventHandler, Role::State]);
     assert_eq!(both, refused(&[Role::State]));
-    insta::assert_snapshot!(both, @"lists only state in `roles`, which is never called by itself; list event-handler, sync-handler or index-funcs, too");
+    insta::assert_snapshot!(both, @"lists only state in `roles`, which is never called by itself; list event-handler, reconciler, sync-handler or index-funcs, too");
 }
 
 #[test]

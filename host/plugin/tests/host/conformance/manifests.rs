@@ -63,6 +63,11 @@ async fn every_sdk_writes_the_same_minimal_manifest() {
             let removed = manifest.as_object_mut().unwrap().remove(name);
             assert!(removed.is_some_and(|text| text.is_string()), "{name}");
         }
+        // Components that export every role list those that they play.
+        let played = json!(["event-handler", "sync-handler", "index-funcs", "state"]);
+        if let Some(roles) = manifest.as_object_mut().unwrap().remove("roles") {
+            assert_eq!(roles, played, "{}", guest.display());
+        }
         assert_eq!(normalized(&manifest), normalized(&expected()), "{}", guest.display());
     })
     .await;

@@ -75,6 +75,8 @@ class Run:
         scenario = self._scenario
         plugin, allow = scenario.plugin, scenario.plugin.allow or {}
         driver = self._driver = Driver(scenario.path, config=plugin.config, name=plugin.name, log_level="info")
+        if "reconciler" in driver.manifest:
+            scenario.root.needs_informant("a reconciler")
         self._calls = Calls(driver, scenario.root)
         for key, value in scenario.kv.items():
             driver.host.keys.rows[key] = (value if isinstance(value, str) else json.dumps(value)).encode()

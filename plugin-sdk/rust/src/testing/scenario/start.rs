@@ -51,6 +51,9 @@ impl<'s, P: Exported> Run<'s, P> {
             Err(refusal) => return Ok(Err(refusal)),
         };
         let roles = P::roles();
+        if roles.reconciles {
+            return scenario.root.needs_informant("a reconciler");
+        }
         if let Err(refusal) = start_indexer(scenario, &roles, &mut driver) {
             return Ok(Err(refusal));
         }

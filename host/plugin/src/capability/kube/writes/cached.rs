@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use informant_cache::{Catalog, Source, SourceState};
-use informant_object::{KeyRef, Object};
+use informant_object::{KeyRef, Object, SourceId};
 
 use crate::capability::kube::api::KubeAddress;
 use crate::sync::lock;
@@ -43,6 +43,19 @@ impl OwnCache {
         informers
             .iter()
             .find_map(|informer| self.catalog.sources_of(informer).into_iter().find(reads))
+    }
+
+    /// Whether all sources in the cluster of `source` are live.
+    pub(crate) fn is_live(&self, source: SourceId) -> bool {
+        let Some(of) = self.catalog.source(source) else {
+            return false;
+        };
+        let informers = Arc::clone(&lock(&self.informers));
+        let is_live =
+            |source: &Arc<Source>| source.info().cluster != of.info().cluster || source.state() == SourceState::Live;
+        informers
+            .iter()
+            .all(|informer| self.catalog.sources_of(informer).iter().all(is_live))
     }
 
     /// The whole object at `address` and its source, if that is live. None if the cache has only its head.

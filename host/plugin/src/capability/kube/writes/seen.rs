@@ -1,4 +1,4 @@
-//! Waits until the cache has seen a write (`writes: "seen"` of the manifest).
+//! Waits until the cache has seen a write (`writes: "seen"` of the manifest, and reconcilers).
 
 use std::time::Duration;
 
@@ -43,6 +43,15 @@ impl Written {
         }
     }
 
+    /// What a direct call has done to the object at `address`, which has a name.
+    pub(crate) fn of(address: KubeAddress, deleted: Option<String>, version: Option<Box<str>>) -> Written {
+        Written {
+            address,
+            deleted,
+            version,
+        }
+    }
+
     /// Whether the cache has seen it. What no source reads any more need not be waited for.
     fn is_seen(&self, plugin: &KubePlugin) -> bool {
         let Some(source) = plugin.cache.source(&self.address) else {
@@ -81,11 +90,15 @@ fn is_terminating(object: &Object) -> bool {
     document.is_ok_and(|document| document.metadata.deletion_timestamp.is_some())
 }
 
-/// Waits until the cache has seen all of `written`, for at most [`SEEN_MAX`].
-pub(crate) async fn wait(plugin: &KubePlugin, written: &[Written]) {
+/// Waits until the cache has seen all of `written`, for at most [`SEEN_MAX`]. Returns whether it has.
+pub(crate) async fn wait(plugin: &KubePlugin, written: &[Written]) -> bool {
     let until = plugin.env.now() + SEEN_MAX;
     let mut pause = SEEN_PAUSE;
-    while plugin.env.now() < until && !written.iter().all(|write| write.is_seen(plugin)) {
+    loop {
+        let is_seen = written.iter().all(|write| write.is_seen(plugin));
+        if is_seen || plugin.env.now() >= until {
+            return is_seen;
+        }
         plugin.env.sleep(pause).await;
         pause = (pause * 2).min(SEEN_PAUSE_MAX);
     }

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use informant_cache::listener::DeliveryOutcome;
 use informant_cache::{LogThrottle, Moment};
+use informant_object::{KeyRef, SourceId};
 use informant_spec::Limits;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use super::behind::BehindKeys;
 use super::queue::{CallNumber, NextWrite, WriteEnd, WriteQueue, WritesStatus};
 use super::result::WriteResult;
 use super::seen::{self, Written};
@@ -17,7 +19,7 @@ use super::spacing::{Spacing, WritingKey};
 use super::{DeferredWrite, KubeEffects, SPACING_WINDOW, Target};
 use crate::capability::kube::KubePlugin;
 use crate::capability::kube::metrics::KubeSeries;
-use crate::capability::parts::{ActorWaker, HandledEvent};
+use crate::capability::parts::{ActorWaker, HandledEvent, SourceKey};
 use crate::sync::lock;
 
 /// Lines about spaced keys of one plugin within [`SPACING_WINDOW`]: 10. The next one says how many had none.
@@ -67,6 +69,8 @@ struct Shared {
     failure_warnings: LogThrottle,
     /// Ends the waits of the keys that are spaced now.
     lifted: CancellationToken,
+    /// Keys whose next call is told that the cache lacks writes.
+    behind: BehindKeys,
     /// Nothing is committed any more.
     is_closed: bool,
 }
@@ -81,6 +85,7 @@ impl Writes {
                 spacing_warnings: LogThrottle::new(SPACING_WARNINGS_MAX, SPACING_WINDOW),
                 failure_warnings: LogThrottle::new(FAILURE_WARNINGS_MAX, FAILURE_WARNING_PERIOD),
                 lifted: stopping.child_token(),
+                behind: BehindKeys::default(),
                 is_closed: false,
             }),
             changed: Notify::new(),
@@ -129,6 +134,11 @@ impl Writes {
         self.lock().spacing.keys(now, max)
     }
 
+    /// Whether the call about this key that begins now is to be told that the cache lacks writes of the last one.
+    pub(crate) fn take_behind(&self, source: SourceId, key: KeyRef<'_>, now: Moment) -> bool {
+        self.lock().behind.take(source, key, now)
+    }
+
     /// Spaces no key until it writes again and again from now on: the next call of a spaced key waits no longer. For
     /// another version of the handler, and for an operator. Returns whether a key was spaced at `now`.
     pub(crate) fn lift_spacing(&self, now: Moment) -> bool {
@@ -167,7 +177,11 @@ impl Writes {
 /// Accepts what a successful call has left behind. `event` ends with its writes, and after the wait of a spaced key.
 /// None: it has deferred nothing, and ends now.
 pub(crate) fn commit(plugin: &Arc<KubePlugin>, effects: KubeEffects, event: Option<HandledEvent>) {
-    let KubeEffects { deferred, changed } = effects;
+    let KubeEffects {
+        deferred,
+        changed,
+        awaited,
+    } = effects;
     let Some(event) = event else {
         if !changed.is_empty() {
             let now = plugin.env.now();
@@ -178,7 +192,10 @@ pub(crate) fn commit(plugin: &Arc<KubePlugin>, effects: KubeEffects, event: Opti
         }
         return;
     };
-    let mut written = WrittenSoFar::default();
+    let mut written = WrittenSoFar {
+        awaited,
+        ..WrittenSoFar::default()
+    };
     if !changed.is_empty() {
         let now = plugin.env.now();
         let mut shared = plugin.writes.lock();
@@ -201,12 +218,12 @@ pub(crate) fn commit(plugin: &Arc<KubePlugin>, effects: KubeEffects, event: Opti
     if !deferred.is_empty() {
         return plugin.writes.accept(event, written, deferred);
     }
-    if written.spaced.is_none() {
+    if written.spaced.is_none() && written.awaited.is_empty() {
         return event.end(None);
     }
-    let of = Arc::clone(plugin);
+    let (of, key) = (Arc::clone(plugin), event.source_key());
     let wait = async move {
-        wait_after(&of, &written).await;
+        wait_after(&of, &key, &written).await;
         event.end(None);
     };
     plugin.env.spawn("plugin-spaced-key", Box::pin(wait));
@@ -285,8 +302,11 @@ async fn finish(plugin: &KubePlugin, number: CallNumber, write: &DeferredWrite, 
     let Some(WrittenEvent { event, written }) = ended else {
         return;
     };
-    if failure.is_none() {
-        wait_after(plugin, &written).await;
+    let key = event.source_key();
+    match failure {
+        None => wait_after(plugin, &key, &written).await,
+        // Its back-off follows.
+        Some(_) => wait_until_seen(plugin, &key, &written).await,
     }
     event.end(failure);
 }
@@ -386,15 +406,24 @@ fn log_failed_write(
 }
 
 /// The writes of an event have succeeded: waits until it counts as handled.
-async fn wait_after(plugin: &KubePlugin, written: &WrittenSoFar) {
-    if !written.awaited.is_empty() {
-        seen::wait(plugin, &written.awaited).await;
-    }
+async fn wait_after(plugin: &KubePlugin, key: &SourceKey, written: &WrittenSoFar) {
+    wait_until_seen(plugin, key, written).await;
     if let Some(wait) = written.spaced {
         tokio::select! {
             biased;
             () = written.lifted.cancelled() => {}
             () = plugin.env.sleep(wait) => {}
         }
+    }
+}
+
+/// Waits until the cache has seen the writes that have succeeded. If it does not in time, the next call is told.
+async fn wait_until_seen(plugin: &KubePlugin, (source, key): &SourceKey, written: &WrittenSoFar) {
+    if written.awaited.is_empty() || seen::wait(plugin, &written.awaited).await {
+        return;
+    }
+    if let Some(key) = key {
+        let now = plugin.env.now();
+        plugin.writes.lock().behind.insert(*source, key.clone(), now);
     }
 }

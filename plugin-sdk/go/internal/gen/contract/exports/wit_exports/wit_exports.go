@@ -11,8 +11,10 @@ import (
 	export_informant_plugin_event_handler "informant.example/plugin-sdk/go/internal/exports"
 	export_informant_plugin_index_funcs "informant.example/plugin-sdk/go/internal/exports"
 	export_informant_plugin_lifecycle "informant.example/plugin-sdk/go/internal/exports"
+	export_informant_plugin_reconciler "informant.example/plugin-sdk/go/internal/exports"
 	export_informant_plugin_state "informant.example/plugin-sdk/go/internal/exports"
 	export_informant_plugin_sync_handler "informant.example/plugin-sdk/go/internal/exports"
+	"informant.example/plugin-sdk/go/internal/gen/contract/imports/informant_plugin_reconciler"
 	"informant.example/plugin-sdk/go/internal/gen/contract/imports/informant_plugin_types"
 	witRuntime "informant.example/plugin-sdk/go/internal/wit/runtime"
 	witTypes "informant.example/plugin-sdk/go/internal/wit/types"
@@ -368,6 +370,93 @@ func wasm_export_informant_plugin_event_handler_on_delete(arg0 int32, arg1 uintp
 
 //go:wasmexport cabi_post_informant:plugin/event-handler@0.3.0#on-delete
 func wasm_export_post_return_informant_plugin_event_handler_on_delete(result uintptr) {
+	syncExportPinner.Unpin()
+}
+
+//go:wasmexport informant:plugin/reconciler@0.3.0#reconcile
+func wasm_export_informant_plugin_reconciler_reconcile(arg0 int32, arg1 uintptr, arg2 uint32, arg3 uintptr, arg4 uint32, arg5 uintptr, arg6 uint32, arg7 uintptr, arg8 uint32, arg9 int32, arg10 int32, arg11 int32, arg12 int32, arg13 uintptr, arg14 uint32) uintptr {
+
+	pinner := &syncExportPinner
+	value := unsafe.String((*uint8)(unsafe.Pointer(arg1)), arg2)
+	value0 := unsafe.String((*uint8)(unsafe.Pointer(arg3)), arg4)
+	value1 := unsafe.String((*uint8)(unsafe.Pointer(arg5)), arg6)
+	value2 := unsafe.String((*uint8)(unsafe.Pointer(arg7)), arg8)
+	var option witTypes.Option[[]uint8]
+	switch arg12 {
+	case 0:
+
+		option = witTypes.None[[]uint8]()
+	case 1:
+		value3 := unsafe.Slice((*uint8)(unsafe.Pointer(arg13)), arg14)
+
+		option = witTypes.Some[[]uint8](value3)
+	default:
+		panic("unreachable")
+	}
+	witRuntime.Unpin()
+	result := export_informant_plugin_reconciler.Reconcile(informant_plugin_types.ObjectRef{Source: uint32(arg0), Namespace: value, Name: value0, Uid: value1, ResourceVersion: value2}, informant_plugin_reconciler.Request{Reason: uint8(arg9), Attempt: uint32(arg10), CacheIsBehind: (arg11 != 0)}, option)
+
+	switch result.Tag() {
+	case witTypes.ResultOk:
+		payload := result.Ok()
+		*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 0)) = int8(int32(0))
+
+		switch payload.Tag() {
+		case witTypes.OptionNone:
+			*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = int8(int32(0))
+
+		case witTypes.OptionSome:
+			payload := payload.Some()
+			*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = int8(int32(1))
+			*(*int32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (4 + 1*4))) = int32(payload)
+
+		default:
+			panic("unreachable")
+		}
+
+	case witTypes.ResultErr:
+		payload := result.Err()
+		*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 0)) = int8(int32(1))
+
+		switch payload.Tag() {
+		case informant_plugin_types.Failure_Retryable:
+			payload := payload.Retryable()
+			*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = int8(int32(0))
+			utf8 := unsafe.Pointer(unsafe.StringData(payload))
+			pinner.Pin(utf8)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (3 * 4))) = uint32(uint32(len(payload)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (2 * 4))) = uint32(uintptr(uintptr(utf8)))
+
+		case informant_plugin_types.Failure_RetryAfter:
+			payload := payload.RetryAfter()
+			*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = int8(int32(1))
+			utf84 := unsafe.Pointer(unsafe.StringData((payload).Message))
+			pinner.Pin(utf84)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (3 * 4))) = uint32(uint32(len((payload).Message)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (2 * 4))) = uint32(uintptr(uintptr(utf84)))
+			*(*int32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (4 * 4))) = int32((payload).AfterMs)
+
+		case informant_plugin_types.Failure_Permanent:
+			payload := payload.Permanent()
+			*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = int8(int32(2))
+			utf85 := unsafe.Pointer(unsafe.StringData(payload))
+			pinner.Pin(utf85)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (3 * 4))) = uint32(uint32(len(payload)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (2 * 4))) = uint32(uintptr(uintptr(utf85)))
+
+		default:
+			panic("unreachable")
+		}
+
+	default:
+		panic("unreachable")
+	}
+	return exportReturnArea
+
+}
+
+//go:wasmexport cabi_post_informant:plugin/reconciler@0.3.0#reconcile
+func wasm_export_post_return_informant_plugin_reconciler_reconcile(result uintptr) {
 	syncExportPinner.Unpin()
 }
 

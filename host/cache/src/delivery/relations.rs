@@ -1,0 +1,45 @@
+//! Relations: which changes lead to calls about objects of other sources.
+
+use std::fmt;
+use std::sync::Arc;
+
+use informant_object::{KeyRef, SourceId};
+
+use crate::delivery::change::ChangeKind;
+
+/// Which sources of a listener lead to objects of others.
+pub trait Relations: fmt::Debug + Send + Sync {
+    /// What the objects of `source` lead to. None: they are delivered themselves.
+    fn of(&self, source: SourceId) -> Option<Arc<dyn Relation>>;
+}
+
+/// What the objects of one source lead to.
+pub trait Relation: fmt::Debug + Send + Sync {
+    /// Whether it may be objects of `source`.
+    fn leads_to(&self, source: SourceId) -> bool;
+
+    /// Calls `found` for all that `change` leads to, by its states before and after. Called in the informer's loop: it
+    /// must be quick.
+    fn map(&self, change: &ChangeKind, found: &mut dyn FnMut(RelatedTo<'_>));
+}
+
+/// What a change leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RelatedTo<'a> {
+    /// The object at this key.
+    Object {
+        /// The key of the object.
+        key: KeyRef<'a>,
+        /// Only this incarnation of it; none: any.
+        uid: Option<&'a str>,
+    },
+    /// The objects that an index of their source has under a value. While the index is not ready, all of them.
+    Index {
+        /// The name of the index.
+        name: &'a str,
+        /// The value.
+        value: &'a str,
+    },
+    /// All objects: which it is is unknown.
+    All,
+}

@@ -1,0 +1,140 @@
+//! Related objects: a change of one leads to calls about others (controller-runtime's `EnqueueRequestsFromMapFunc`).
+//!
+//! A source with a [`Relation`](crate::listener::Relation) is not delivered. Each of its changes is mapped when it is pushed, to objects of other
+//! sources of the listener, and these are called again with [`Reason::Related`]. Such a cause is never queued: it makes
+//! a state of the object pending, or folds into the one that is. So at most one call of an object is pending, however
+//! many causes it has.
+//!
+//! - An object that is not in the store is not called. If it was deleted, its end is a call of its own.
+//! - An object that a cursor will still deliver is left to it.
+//! - What changed before the source was attached is unknown: everything that it may lead to, and that was called, is
+//!   called again, by a cursor of its own or by the list that runs, which starts anew.
+
+use std::sync::Arc;
+
+use informant_object::{Object, SourceId};
+
+use crate::listener::cursor::CursorKind;
+use crate::listener::sources::Walk;
+use crate::listener::state::{Known, State, What, Why};
+use crate::listener::{Listener, ObjectChange, RelatedTo, Relation, Relations};
+use crate::{Moment, Reason, Snapshot};
+
+impl Listener {
+    /// What the objects of an attached source lead to, if they are not delivered themselves.
+    pub(super) fn relation(&self, source: SourceId) -> Option<&Arc<dyn Relation>> {
+        self.sources.get(source)?.relation.as_ref()
+    }
+
+    /// From now on, sources that are attached have these relations.
+    pub(super) fn set_relations(&mut self, relations: Option<Arc<dyn Relations>>) {
+        self.queue.is_level_triggered = relations.is_some();
+        self.relations = relations;
+    }
+
+    /// Attaches a source if its objects lead to others, and calls again what it may lead to: what has changed in it
+    /// before is unknown. Returns whether it did.
+    pub(super) fn attach_related(&mut self, source: SourceId, snapshot: &Snapshot, now: Moment) -> bool {
+        let relations = self.relations.as_ref();
+        let Some(relation) = relations.and_then(|relations| relations.of(source)) else {
+            return false;
+        };
+        self.queue.slots.lane_map.attached(source);
+        self.sources
+            .add_related(source, snapshot.clone(), Arc::clone(&relation));
+        self.newly_synced.push(source);
+        self.call_all_related(&*relation, now);
+        true
+    }
+
+    /// Calls again what `changes` lead to.
+    pub(super) fn push_related(&mut self, relation: &dyn Relation, changes: &[ObjectChange]) {
+        let primaries = self.led_to(relation);
+        let (mut related, mut all) = (Vec::new(), None);
+        for change in changes {
+            let mut is_related = false;
+            relation.map(&change.kind, &mut |to| {
+                for source in &primaries {
+                    is_related |= match self.find_related(*source, to, &mut related) {
+                        Some(any) => any,
+                        None => {
+                            all = Some(change.received);
+                            true
+                        }
+                    };
+                }
+            });
+            self.queue.counters.unrelated += u64::from(!is_related);
+            for (source, object) in related.drain(..) {
+                self.call_related(source, object, change.received);
+            }
+        }
+        if let Some(received) = all {
+            self.queue.counters.related_to_all += 1;
+            self.call_all_related(relation, received);
+        }
+    }
+
+    /// Everything that a source with this relation may lead to and that was called is called again.
+    pub(super) fn call_all_related(&mut self, relation: &dyn Relation, now: Moment) {
+        for source in self.led_to(relation) {
+            let Some(state) = self.sources.get(source) else {
+                continue;
+            };
+            if state.walks.iter().all(Walk::is_untouched) {
+                continue;
+            }
+            let listed = state.walks.iter().find_map(Walk::listing);
+            if listed.is_some() {
+                // It starts anew.
+                self.queue.forget_sync_counts(source);
+            }
+            self.sources.begin(source, listed.unwrap_or(CursorKind::Related), now);
+        }
+    }
+
+    fn led_to(&self, relation: &dyn Relation) -> Vec<SourceId> {
+        let delivered = self
+            .sources
+            .ids()
+            .into_iter()
+            .filter(|source| self.relation(*source).is_none());
+        delivered.filter(|source| relation.leads_to(*source)).collect()
+    }
+
+    /// Adds the objects of `source` that are meant by `to`. Returns whether there are any; none: they are unknown.
+    fn find_related(&self, source: SourceId, to: RelatedTo<'_>, found: &mut Vec<(SourceId, Object)>) -> Option<bool> {
+        let snapshot = &self.sources.get(source)?.snapshot;
+        let before = found.len();
+        match to {
+            RelatedTo::Object { key, uid } => {
+                let is_it = |object: &&Object| uid.is_none_or(|uid| object.uid() == uid);
+                let object = snapshot.get(key).filter(is_it);
+                found.extend(object.map(|object| (source, object.clone())));
+            }
+            RelatedTo::Index { name, value } => {
+                let objects = snapshot.by_index(name, value).ok()?;
+                found.extend(objects.map(|object| (source, object.clone())));
+            }
+            RelatedTo::All => return None,
+        }
+        Some(found.len() > before)
+    }
+
+    fn call_related(&mut self, source: SourceId, object: Object, received: Moment) {
+        let counters = &mut self.queue.counters;
+        counters.accepted += 1;
+        counters.related += 1;
+        let lane = self.queue.slots.lane_map.of(source, object.key());
+        let is_ahead = self
+            .sources
+            .get(source)
+            .is_some_and(|state| state.will_show(lane, &object));
+        if is_ahead {
+            self.queue.counters.left_to_cursor += 1;
+            return;
+        }
+        let state = State::new(What::Is(object), Why::Asked, Reason::Related, received);
+        self.queue.enqueue((source, lane), Known::Maybe(None), state);
+    }
+}

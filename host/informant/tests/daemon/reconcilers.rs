@@ -1,0 +1,168 @@
+//! Reconcilers: what leads to an object, and what a call sees.
+
+use serde_json::{Value, json};
+
+use super::world::{Running, World, pod, until};
+
+const GUIDE: &str = include_str!("../../../../docs/guides/reconcilers.md");
+
+/// The first block of the guide in this language.
+fn of_guide(language: &str) -> &'static str {
+    blocks_of_guide(language).next().unwrap()
+}
+
+fn blocks_of_guide(language: &str) -> impl Iterator<Item = &'static str> {
+    let blocks = GUIDE.split(&format!("```{language}\n")).skip(1).collect::<Vec<_>>();
+    blocks.into_iter().map(|rest| rest.split_once("```").unwrap().0)
+}
+
+/// The guide's script, to which the objects of another kind lead as `by` says.
+fn watching(by: &str) -> String {
+    let owns = "    owns: [";
+    let watches = format!("    watches: [{{ apiVersion: \"v1\", kind: \"LimitRange\", by: {by} }}],\n{owns}");
+    let script = of_guide("js").replace(owns, &watches);
+    assert!(script.contains("LimitRange"));
+    script
+}
+
+fn map(name: &str, text: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": { "name": name, "namespace": "default", "labels": { "site": "" } },
+        "data": { "text": text },
+    })
+}
+
+async fn wait_for_secret(world: &World, name: &str, text: &str) {
+    until(&format!("the secret {name} with {text}"), async || {
+        let secret = world.server.get("v1/secrets", "default", name).unwrap();
+        match secret.as_ref().and_then(|secret| secret["data"]["text"].as_str()) {
+            Some(found) if found == text => Ok(()),
+            _ => Err(format!("{secret:?}")),
+        }
+    })
+    .await;
+}
+
+/// Waits until the plugin has been called so often.
+async fn wait_for_calls(daemon: &Running, calls: f64) {
+    let labels = ["plugin=\"site\"", "result=\"ok\""];
+    daemon
+        .wait_for_metric("informant_handler_events_total", &labels, calls)
+        .await;
+}
+
+async fn start(script: &str) -> (World, Running) {
+    let world = World::start().await;
+    world.write("site.js", script.as_bytes());
+    world
+        .server
+        .create("v1/configmaps", "default", map("a", "b25l"))
+        .unwrap();
+    let limits = "[informer.limits]\nresource = \"v1/limitranges\"\n";
+    let informers = "[\"configmaps\", \"secrets\", \"limits\"]\nrequired = true\nretry = { initial = \"10ms\" }";
+    let config = of_guide("toml").replace("[\"configmaps\", \"secrets\"]", informers);
+    let daemon = world.daemon(&format!("{limits}{config}")).await;
+    daemon.wait_until_ready().await;
+    (world, daemon)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_reconciler_owns_is_made_and_repaired() {
+    let (world, daemon) = start(of_guide("js")).await;
+    wait_for_secret(&world, "a", "b25l").await;
+    world.server.delete("v1/secrets", "default", "a").unwrap();
+    wait_for_secret(&world, "a", "b25l").await;
+    let foreign = json!({ "data": { "text": "dHdv" } });
+    world.server.patch("v1/secrets", "default", "a", foreign).unwrap();
+    wait_for_secret(&world, "a", "b25l").await;
+    world
+        .server
+        .patch("v1/configmaps", "default", "a", json!({ "data": { "text": "dHdv" } }))
+        .unwrap();
+    wait_for_secret(&world, "a", "dHdv").await;
+    world
+        .server
+        .create("v1/configmaps", "default", map("b", "b25l"))
+        .unwrap();
+    wait_for_secret(&world, "b", "b25l").await;
+    daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_what_the_manifest_names_leads_to_a_call() {
+    let (world, daemon) = start(&watching("\"namespace\"")).await;
+    wait_for_secret(&world, "a", "b25l").await;
+    // The start, and the Secret that it made.
+    wait_for_calls(&daemon, 2.0).await;
+    let annotated = json!({ "metadata": { "annotations": { "no": "part" } } });
+    for resource in ["v1/configmaps", "v1/secrets"] {
+        world.server.patch(resource, "default", "a", annotated.clone()).unwrap();
+    }
+    let stranger =
+        json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "other", "namespace": "default" } });
+    world.server.create("v1/secrets", "default", stranger).unwrap();
+    // Its namespace leads to all in it.
+    let limits =
+        json!({ "apiVersion": "v1", "kind": "LimitRange", "metadata": { "name": "limits", "namespace": "default" } });
+    world.server.create("v1/limitranges", "default", limits).unwrap();
+    wait_for_calls(&daemon, 3.0).await;
+    let unrelated = daemon
+        .metric("informant_listener_unrelated_total", &["plugin=\"site\""])
+        .await;
+    assert!(unrelated >= 2.0, "{unrelated}");
+    daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_swap_that_names_other_kinds_is_attached_anew() {
+    let (world, daemon) = start(&watching("\"namespace\"")).await;
+    wait_for_secret(&world, "a", "b25l").await;
+    wait_for_calls(&daemon, 2.0).await;
+    world.write("site.js", watching("{ label: \"map\" }").as_bytes());
+    daemon
+        .wait_for_metric("informant_plugin_reloads_total", &["result=\"ok\""], 1.0)
+        .await;
+    // Each object is reconciled once again.
+    wait_for_calls(&daemon, 3.0).await;
+    let limits = json!({
+        "apiVersion": "v1", "kind": "LimitRange",
+        "metadata": { "name": "limits", "namespace": "default", "labels": { "map": "a" } },
+    });
+    world.server.create("v1/limitranges", "default", limits).unwrap();
+    wait_for_calls(&daemon, 4.0).await;
+    daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_index_leads_to_those_that_use_an_object() {
+    let world = World::start().await;
+    world.write("site.js", blocks_of_guide("js").nth(1).unwrap().as_bytes());
+    let mut user = pod("web-0", "nginx");
+    user["spec"]["volumes"] = json!([{ "name": "map", "configMap": { "name": "a" } }]);
+    world.server.create("v1/pods", "default", user).unwrap();
+    world.create_pod("web-1", "nginx");
+    let config = "[informer.pods]\nresource = \"v1/pods\"\n[informer.maps]\nresource = \"v1/configmaps\"\n\
+        [plugin.site]\nscript = \"site.js\"\ninformers = [\"pods\", \"maps\"]\nrequired = true\n";
+    let daemon = world.daemon(config).await;
+    wait_for_calls(&daemon, 2.0).await;
+    for name in ["a", "other"] {
+        world
+            .server
+            .create("v1/configmaps", "default", map(name, "b25l"))
+            .unwrap();
+    }
+    world
+        .server
+        .patch("v1/configmaps", "default", "a", json!({ "data": { "text": "dHdv" } }))
+        .unwrap();
+    let related = ["plugin=\"site\""];
+    daemon
+        .wait_for_metric("informant_listener_related_total", &related, 2.0)
+        .await;
+    wait_for_calls(&daemon, 4.0).await;
+    daemon
+        .wait_for_metric("informant_listener_unrelated_total", &related, 1.0)
+        .await;
+    daemon.stop().await;
+}
