@@ -83,10 +83,11 @@ impl fmt::Display for Event {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Request {
-    /// The object, and the reason of the first cause since the last call: [`Reason::Related`] if another object changed.
+    /// The object, and the reason of the first cause since the last call: [`Reason::Related`] if another object
+    /// changed.
     pub event: Event,
-    /// The cache may lack writes of earlier calls for this object, or a watch is down: do not conclude that something is
-    /// absent.
+    /// The cache may lack writes of earlier calls for this object, or a watch is down: do not conclude that something
+    /// is absent.
     pub cache_is_behind: bool,
 }
 

@@ -1,8 +1,8 @@
 //! Write plugins for Informant in Rust.
 //!
 //! Informant runs Kubernetes informers and calls plugins: WebAssembly components that handle each change
-//! ([`EventHandler`], [`SyncHandler`]), bring what belongs to an object to its wanted state ([`Reconciler`]), or compute
-//! index values ([`IndexFuncs`]). This is a complete plugin:
+//! ([`EventHandler`], [`SyncHandler`]), bring what belongs to an object to its wanted state ([`Reconciler`]), or
+//! compute index values ([`IndexFuncs`]). This is a complete plugin:
 //!
 //! ```
 //! use informant_plugin_sdk::prelude::*;

@@ -1,14 +1,14 @@
 //! Related objects: a change of one leads to calls about others (controller-runtime's `EnqueueRequestsFromMapFunc`).
 //!
-//! A source with a [`Relation`](crate::listener::Relation) is not delivered. Each of its changes is mapped when it is pushed, to objects of other
-//! sources of the listener, and these are called again with [`Reason::Related`]. Such a cause is never queued: it makes
-//! a state of the object pending, or folds into the one that is. So at most one call of an object is pending, however
-//! many causes it has.
+//! A source with a [`Relation`](crate::listener::Relation) is not delivered. Each of its changes is mapped when it is
+//! pushed, to objects of other sources of the listener, and these are called again with [`Reason::Related`]. Such a
+//! cause is never queued: it makes a state of the object pending, or folds into the one that is. So at most one call of
+//! an object is pending, however many causes it has.
 //!
 //! - An object that is not in the store is not called. If it was deleted, its end is a call of its own.
 //! - An object that a cursor will still deliver is left to it.
 //! - What changed before the source was attached is unknown: everything that it may lead to, and that was called, is
-//!   called again, by a cursor of its own or by the list that runs, which starts anew.
+//!   called again, by a cursor of its own or by the list that runs, which starts from the beginning.
 
 use std::sync::Arc;
 
@@ -65,6 +65,9 @@ impl Listener {
                 }
             });
             self.queue.counters.unrelated += u64::from(!is_related);
+            // The states before and after lead to the same object most often.
+            related.sort_unstable_by(|(a, one), (b, other)| (a, one.key()).cmp(&(b, other.key())));
+            related.dedup_by(|(a, one), (b, other)| a == b && one.key() == other.key());
             for (source, object) in related.drain(..) {
                 self.call_related(source, object, change.received);
             }
@@ -86,7 +89,7 @@ impl Listener {
             }
             let listed = state.walks.iter().find_map(Walk::listing);
             if listed.is_some() {
-                // It starts anew.
+                // It starts from the beginning.
                 self.queue.forget_sync_counts(source);
             }
             self.sources.begin(source, listed.unwrap_or(CursorKind::Related), now);

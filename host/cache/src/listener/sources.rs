@@ -62,7 +62,7 @@ impl Walk {
         cursor.is_some_and(|cursor| cursor.kind == CursorKind::Initial && cursor.is_at_start())
     }
 
-    /// How a list or replay that runs would be started anew; a delivered difference of selections as a replay.
+    /// How a list or replay that runs would be started again; a delivered difference of selections as a replay.
     pub(super) fn listing(&self) -> Option<CursorKind> {
         let cursor = self.cursor.as_ref().map(|cursor| cursor.kind);
         match self.syncing.or(cursor)? {

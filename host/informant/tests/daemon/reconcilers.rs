@@ -115,7 +115,7 @@ async fn only_what_the_manifest_names_leads_to_a_call() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_swap_that_names_other_kinds_is_attached_anew() {
+async fn after_a_swap_other_objects_lead_to_calls() {
     let (world, daemon) = start(&watching("\"namespace\"")).await;
     wait_for_secret(&world, "a", "b25l").await;
     wait_for_calls(&daemon, 2.0).await;

@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delete_of_what_was_not_kept_leads_to_all_that_it_may() {
+    fn a_delete_without_last_state_leads_to_all() {
         let gone = ChangeKind::Delete {
             last: None,
             key: Key::new("web", "x"),

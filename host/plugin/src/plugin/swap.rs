@@ -25,7 +25,7 @@ pub struct Swapped {
     pub digest: Digest,
     /// The previous roles. If the plugin wants events now and did not before, attach its listener.
     pub previous_roles: Roles,
-    /// Whether other objects lead to those that it reconciles now: attach its listener anew.
+    /// Whether other objects lead to those that it reconciles now: detach its listener, and attach it again.
     pub is_related_otherwise: bool,
     /// The previous feed. If [`Plugin::index_feed`] returns another one, replace it in the informers.
     pub previous_feed: Option<IndexFeedHandle>,

@@ -101,7 +101,7 @@ async fn every_language_reconciles_what_its_manifest_names() {
         idle(&world, &plugin).await;
         assert_eq!(said(&world, &mut seen), Vec::<String>::new(), "{about}");
         secrets.apply_with("of-a", OWNER);
-        secrets.apply("of-nobody");
+        secrets.apply("without-owner");
         idle(&world, &plugin).await;
         assert_eq!(said(&world, &mut seen), ["default/a related there"], "{about}");
         pods.apply_with("a", r#","labels":{"again":"yes"}"#);

@@ -91,8 +91,8 @@ impl Reconciles {
         self
     }
 
-    /// A change counts only if one of these parts differs: `generation`, `labels`, or what a JSON pointer names. That an
-    /// object is being deleted always counts.
+    /// A change counts only if one of these parts differs: `generation`, `labels`, or what a JSON pointer names. That
+    /// an object is being deleted always counts.
     #[must_use]
     pub fn when<P: Into<String>>(mut self, parts: impl IntoIterator<Item = P>) -> Self {
         self.primary.when = parts.into_iter().map(Into::into).collect();

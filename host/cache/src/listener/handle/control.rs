@@ -22,7 +22,7 @@ impl Control {
         self.0.change(|listener| listener.set_options(options, now));
     }
 
-    /// From now on, sources that are attached are delivered only if they have no relation; changes of the others lead to
+    /// From now on, sources that are attached are delivered only if they have no relation; changes of others lead to
     /// calls with [`Reason::Related`](crate::Reason::Related). Sources that are attached already stay as they are.
     ///
     /// A listener with relations is level-triggered: at most one state of an object is pending, and the reason of a

@@ -93,7 +93,7 @@ fn a_related_change_during_a_call_leads_to_another() {
 }
 
 #[test]
-fn a_related_change_of_what_is_gone_leads_to_no_call() {
+fn a_related_change_leads_to_nothing_that_is_gone() {
     let mut rig = rig();
     set_node(&mut rig, "a-1", 1);
     assert_eq!(rig.drain(), "");
@@ -106,7 +106,7 @@ fn a_related_change_of_what_is_gone_leads_to_no_call() {
 }
 
 #[test]
-fn a_failed_call_is_attempted_anew_after_a_related_change() {
+fn a_related_change_gives_a_failing_object_new_attempts() {
     let mut rig = rig();
     rig.set("a", 1);
     rig.fail();

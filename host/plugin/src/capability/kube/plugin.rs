@@ -72,7 +72,7 @@ impl KubePlugin {
         self.writes.spaced_keys(self.env.now(), max)
     }
 
-    /// Whether the call about this key that begins now is to be told that the cache lacks writes of the last one.
+    /// Whether the cache lacks writes of the last call about this key, for the call that begins now.
     pub(crate) fn take_behind(&self, source: SourceId, key: KeyRef<'_>) -> bool {
         self.writes.take_behind(source, key, self.env.now())
     }

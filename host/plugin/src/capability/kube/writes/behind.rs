@@ -1,4 +1,4 @@
-//! Keys whose next call has to be told that the cache may lack writes of earlier ones.
+//! Keys of which the cache may lack writes, for their next call.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -29,7 +29,7 @@ impl BehindKeys {
         self.keys.insert((source, key));
     }
 
-    /// Whether the next call about this key, which begins now, is to be told.
+    /// Whether this key is among them, for a call that begins now.
     pub(super) fn take(&mut self, source: SourceId, key: KeyRef<'_>, now: Moment) -> bool {
         let all_are = self.all_until.is_some_and(|until| now < until);
         let this_is = !self.keys.is_empty() && self.keys.remove(&(source, key.to_key()));

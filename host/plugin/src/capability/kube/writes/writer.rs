@@ -69,7 +69,7 @@ struct Shared {
     failure_warnings: LogThrottle,
     /// Ends the waits of the keys that are spaced now.
     lifted: CancellationToken,
-    /// Keys whose next call is told that the cache lacks writes.
+    /// Keys of which the cache lacks writes.
     behind: BehindKeys,
     /// Nothing is committed any more.
     is_closed: bool,
@@ -134,7 +134,7 @@ impl Writes {
         self.lock().spacing.keys(now, max)
     }
 
-    /// Whether the call about this key that begins now is to be told that the cache lacks writes of the last one.
+    /// Whether the cache lacks writes of the last call about this key, for the call that begins now.
     pub(crate) fn take_behind(&self, source: SourceId, key: KeyRef<'_>, now: Moment) -> bool {
         self.lock().behind.take(source, key, now)
     }
@@ -417,7 +417,7 @@ async fn wait_after(plugin: &KubePlugin, key: &SourceKey, written: &WrittenSoFar
     }
 }
 
-/// Waits until the cache has seen the writes that have succeeded. If it does not in time, the next call is told.
+/// Waits until the cache has seen the writes that have succeeded. If it does not in time, the next call learns it.
 async fn wait_until_seen(plugin: &KubePlugin, (source, key): &SourceKey, written: &WrittenSoFar) {
     if written.awaited.is_empty() || seen::wait(plugin, &written.awaited).await {
         return;
