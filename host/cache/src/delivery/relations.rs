@@ -5,12 +5,16 @@ use std::sync::Arc;
 
 use informant_object::{KeyRef, SourceId};
 
+use crate::Snapshot;
 use crate::delivery::change::ChangeKind;
 
 /// Which sources of a listener lead to objects of others.
 pub trait Relations: fmt::Debug + Send + Sync {
     /// What the objects of `source` lead to. None: they are delivered themselves.
     fn of(&self, source: SourceId) -> Option<Arc<dyn Relation>>;
+
+    /// Whether `source`, which leads to others, has at `snapshot` what it had before the first call about those.
+    fn is_as_before(&self, source: SourceId, snapshot: &Snapshot) -> bool;
 }
 
 /// What the objects of one source lead to.

@@ -1,6 +1,6 @@
 //! Related objects: a change of one leads to calls about others (controller-runtime's `EnqueueRequestsFromMapFunc`).
 //!
-//! A source with a [`Relation`](crate::listener::Relation) is not delivered. Each of its changes is mapped when it is
+//! A source with a [`Relation`] is not delivered. Each of its changes is mapped when it is
 //! pushed, to objects of other sources of the listener, and these are called again with [`Reason::Related`]. Such a
 //! cause is never queued: it makes a state of the object pending, or folds into the one that is. So at most one call of
 //! an object is pending, however many causes it has.
@@ -32,18 +32,22 @@ impl Listener {
         self.relations = relations;
     }
 
-    /// Attaches a source if its objects lead to others, and calls again what it may lead to: what has changed in it
-    /// before is unknown. Returns whether it did.
+    /// Attaches a source if its objects lead to others, and calls again what it may lead to, unless nothing has changed
+    /// in it since the first call. Returns whether it did.
     pub(super) fn attach_related(&mut self, source: SourceId, snapshot: &Snapshot, now: Moment) -> bool {
-        let relations = self.relations.as_ref();
-        let Some(relation) = relations.and_then(|relations| relations.of(source)) else {
+        let Some(relations) = self.relations.clone() else {
+            return false;
+        };
+        let Some(relation) = relations.of(source) else {
             return false;
         };
         self.queue.slots.lane_map.attached(source);
         self.sources
             .add_related(source, snapshot.clone(), Arc::clone(&relation));
         self.newly_synced.push(source);
-        self.call_all_related(&*relation, now);
+        if !relations.is_as_before(source, snapshot) {
+            self.call_all_related(&*relation, now);
+        }
         true
     }
 

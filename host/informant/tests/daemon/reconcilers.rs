@@ -146,12 +146,13 @@ async fn an_index_leads_to_those_that_use_an_object() {
         [plugin.site]\nscript = \"site.js\"\ninformers = [\"pods\", \"maps\"]\nrequired = true\n";
     let daemon = world.daemon(config).await;
     wait_for_calls(&daemon, 2.0).await;
-    for name in ["a", "other"] {
+    for name in ["other", "a"] {
         world
             .server
             .create("v1/configmaps", "default", map(name, "b25l"))
             .unwrap();
     }
+    wait_for_calls(&daemon, 3.0).await;
     world
         .server
         .patch("v1/configmaps", "default", "a", json!({ "data": { "text": "dHdv" } }))

@@ -7,11 +7,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use informant_cache::listener::{ChangeKind, RelatedTo, Relation, Relations};
-use informant_cache::{Catalog, NAMESPACE_INDEX};
+use informant_cache::{Catalog, NAMESPACE_INDEX, Snapshot, Source};
 use informant_object::{KeyRef, Object, SourceId};
 use serde::Deserialize;
 
-use crate::component::manifest::{By, Manifest, ReconcilerRules, When};
+use crate::component::manifest::{By, Manifest, ReconcilerRules, RelatedRule, When};
 use crate::sync::lock;
 
 /// Sources remembered of one relation, with whether they have what is reconciled. Above it they are forgotten.
@@ -23,6 +23,7 @@ pub(crate) fn of_manifest(manifest: &Arc<Manifest>, catalog: &Catalog) -> Option
     Some(Arc::new(ManifestRelations {
         manifest: Arc::clone(manifest),
         catalog: catalog.clone(),
+        before: Mutex::default(),
     }))
 }
 
@@ -30,6 +31,8 @@ pub(crate) fn of_manifest(manifest: &Arc<Manifest>, catalog: &Catalog) -> Option
 struct ManifestRelations {
     manifest: Arc<Manifest>,
     catalog: Catalog,
+    /// The generations of all sources before the first call. None: no source is attached that is delivered.
+    before: Mutex<Option<HashMap<SourceId, u64>>>,
 }
 
 /// What the objects of one source lead to.
@@ -57,9 +60,11 @@ impl Relations for ManifestRelations {
     fn of(&self, source: SourceId) -> Option<Arc<dyn Relation>> {
         let rules = self.manifest.reconciler.as_ref()?;
         let info = self.catalog.info(source)?;
-        let (rule, by) = rules
-            .related()
-            .find(|(rule, _)| rule.api_version == info.api_version && rule.kind == info.kind)?;
+        let is_its = |(rule, _): &(&RelatedRule, &By)| rule.api_version == info.api_version && rule.kind == info.kind;
+        let Some((rule, by)) = rules.related().find(is_its) else {
+            self.remember();
+            return None;
+        };
         Some(Arc::new(SourceRelation {
             by: by.clone(),
             when: rule.when.clone(),
@@ -69,6 +74,20 @@ impl Relations for ManifestRelations {
             catalog: self.catalog.clone(),
             leads_to: Mutex::default(),
         }))
+    }
+
+    fn is_as_before(&self, source: SourceId, snapshot: &Snapshot) -> bool {
+        let before = lock(&self.before);
+        let generation = before.as_ref().and_then(|before| before.get(&source));
+        generation == Some(&snapshot.generation())
+    }
+}
+
+impl ManifestRelations {
+    /// A source is attached that is delivered: calls may begin.
+    fn remember(&self) {
+        let of = |source: &Arc<Source>| (source.id(), source.snapshot().generation());
+        lock(&self.before).get_or_insert_with(|| self.catalog.all().iter().map(of).collect());
     }
 }
 

@@ -4,6 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
+use crate::Snapshot;
 
 /// Objects of [`NODES`] lead to the pod whose name is theirs up to the dash; `-` leads to all pods, and `=` to those
 /// of an index that does not exist.
@@ -13,6 +14,10 @@ struct ByName;
 impl Relations for ByName {
     fn of(&self, source: SourceId) -> Option<Arc<dyn Relation>> {
         (source == NODES).then(|| Arc::new(ByName) as Arc<dyn Relation>)
+    }
+
+    fn is_as_before(&self, _: SourceId, snapshot: &Snapshot) -> bool {
+        snapshot.get(key("before")).is_some()
     }
 }
 
@@ -140,6 +145,18 @@ fn a_source_that_is_attached_later_calls_all_again() {
     rig.attach(NODES);
     assert_eq!(rig.drain(), "update a@->1 related\nupdate b@->1 related\n");
     assert!(rig.listener.feed().has_synced(NODES));
+}
+
+#[test]
+fn a_source_in_which_nothing_has_changed_calls_nothing_again() {
+    let mut rig = Rig::bare(options());
+    rig.listener.control().set_relations(Some(Arc::new(ByName)));
+    rig.attach(PODS);
+    rig.sets("a b", 1);
+    rig.drain();
+    set_node(&mut rig, "before", 2);
+    rig.attach(NODES);
+    assert_eq!(rig.drain(), "");
 }
 
 #[test]
