@@ -333,10 +333,9 @@ impl PluginContext {
 
     /// Whether the cache may lack what a reconciler looks for: a write of an earlier call, or anything of its kinds.
     fn is_behind(&self, delivery: &Delivery) -> bool {
-        let lacks_write = delivery
-            .key()
-            .is_some_and(|key| self.capabilities.kube.take_behind(delivery.source, key));
-        lacks_write || !self.capabilities.kube.is_live(delivery.source)
+        let kube = &self.capabilities.kube;
+        let lacks_write = delivery.key().is_some_and(|key| kube.is_behind(delivery.source, key));
+        lacks_write || !kube.is_live(delivery.source)
     }
 
     /// Whether too much of what calls committed waits to be written.

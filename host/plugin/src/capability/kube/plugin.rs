@@ -72,9 +72,14 @@ impl KubePlugin {
         self.writes.spaced_keys(self.env.now(), max)
     }
 
-    /// Whether the cache lacks writes of the last call about this key, for the call that begins now.
-    pub(crate) fn take_behind(&self, source: SourceId, key: KeyRef<'_>) -> bool {
-        self.writes.take_behind(source, key, self.env.now())
+    /// Whether the cache lacks writes of the last calls about this key, for the call that begins now.
+    pub(crate) fn is_behind(&self, source: SourceId, key: KeyRef<'_>) -> bool {
+        self.writes.is_behind(source, key, self.env.now())
+    }
+
+    /// A call about this key that knew it has succeeded.
+    pub(crate) fn forget_behind(&self, source: SourceId, key: KeyRef<'_>) {
+        self.writes.forget_behind(source, key);
     }
 
     /// Whether all sources of the plugin's informers in the cluster of `source` are live.

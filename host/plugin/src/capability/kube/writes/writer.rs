@@ -134,9 +134,14 @@ impl Writes {
         self.lock().spacing.keys(now, max)
     }
 
-    /// Whether the cache lacks writes of the last call about this key, for the call that begins now.
-    pub(crate) fn take_behind(&self, source: SourceId, key: KeyRef<'_>, now: Moment) -> bool {
-        self.lock().behind.take(source, key, now)
+    /// Whether the cache lacks writes of the last calls about this key, for the call that begins now.
+    pub(crate) fn is_behind(&self, source: SourceId, key: KeyRef<'_>, now: Moment) -> bool {
+        self.lock().behind.contains(source, key, now)
+    }
+
+    /// A call about this key that knew it has succeeded.
+    pub(crate) fn forget_behind(&self, source: SourceId, key: KeyRef<'_>) {
+        self.lock().behind.remove(source, key);
     }
 
     /// Spaces no key until it writes again and again from now on: the next call of a spaced key waits no longer. For
