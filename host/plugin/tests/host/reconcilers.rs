@@ -3,9 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use informant_cache::Environment;
 use informant_plugin_host::Plugin;
 use informant_spec::PluginSpec;
+use serde_json::json;
 
+use crate::kube::grants;
 use crate::world::{Pods, World, can_run_python, guest, idle, is_built, script_runner};
 use crate::writes::Api;
 
@@ -127,4 +130,55 @@ async fn a_reconciler_is_told_that_a_source_is_not_live() {
     idle(&world, &plugin).await;
     let mut seen = 0;
     assert_eq!(said(&world, &mut seen), ["default/a watch there behind"]);
+}
+
+const WRITER: &str = r#"
+    import { kube, log } from "informant";
+    export const manifest = { reconciler: { for: { apiVersion: "v1", kind: "Pod" } } };
+    export const reconcile = (pod, request) => {
+      log.info(`${pod.metadata.labels.step} ${request.cacheIsBehind}`);
+      if (pod.metadata.labels.step === "write") kube.defer.patch(request, { metadata: { labels: { is: "x" } } });
+    };
+"#;
+
+#[tokio::test(start_paused = true)]
+async fn the_next_call_waits_for_own_writes_or_knows() {
+    if script_runner().is_none() {
+        return;
+    }
+    let api = Api::new();
+    let world = World::for_conformance(api.clone());
+    let path = world.cache.path().join("writer.js");
+    std::fs::write(&path, WRITER).unwrap();
+    let mut spec = PluginSpec::new("reconciler", path);
+    spec.informers = vec![("pods".into(), "pods".into())];
+    spec.allow_kube = grants(json!([{ "verbs": ["patch"], "resource": "v1/pods" }]));
+    let plugin = world.load(spec).await.unwrap();
+    plugin.start().await;
+    let mut pods = world.pods("pods");
+    pods.attach(&plugin.listener());
+    let step = |pods: &mut Pods, name: &str| pods.apply_with("a", &format!(r#","labels":{{"step":"{name}"}}"#));
+    let mut seen = 0;
+    // The cache does not reach the version of the write.
+    api.number_from(100);
+    step(&mut pods, "write");
+    world.until("the write", || api.patches().len() == 1).await;
+    step(&mut pods, "next");
+    let began = world.env.now();
+    idle(&world, &plugin).await;
+    assert!(
+        world.env.now() - began >= Duration::from_secs(9),
+        "{:?}",
+        world.env.now() - began
+    );
+    step(&mut pods, "last");
+    idle(&world, &plugin).await;
+    assert_eq!(said(&world, &mut seen), ["write false", "next true", "last false"]);
+    // It reaches the next one: nothing is waited for.
+    step(&mut pods, "write");
+    world.until("the write", || api.patches().len() == 2).await;
+    pods.version = 200;
+    step(&mut pods, "next");
+    idle(&world, &plugin).await;
+    assert_eq!(said(&world, &mut seen), ["write false", "next false"]);
 }
