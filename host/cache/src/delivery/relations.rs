@@ -30,13 +30,9 @@ pub trait Relation: fmt::Debug + Send + Sync {
 /// What a change leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RelatedTo<'a> {
-    /// The object at this key.
-    Object {
-        /// The key of the object.
-        key: KeyRef<'a>,
-        /// Only this incarnation of it; none: any.
-        uid: Option<&'a str>,
-    },
+    /// The object at this key, whatever its uid: what an earlier object of the name owned is gone soon, and its end
+    /// concerns the present one.
+    Object(KeyRef<'a>),
     /// The objects that an index of their source has under a value. While the index is not ready, all of them.
     Index {
         /// The name of the index.

@@ -79,6 +79,7 @@ impl Listener {
         self.end_intervals();
         self.ungate_all();
         for source in self.sources.ids() {
+            self.sources.call_nothing_again(source);
             let walks = self.sources.get(source).map(|state| state.walks.iter());
             let repeats = |walk: &Walk| walk.cursor.as_ref().is_some_and(|cursor| !cursor.kind.is_list());
             let repeat: Vec<bool> = walks.into_iter().flatten().map(repeats).collect();

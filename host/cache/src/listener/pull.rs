@@ -230,7 +230,7 @@ impl Listener {
                 CursorStep::Show(delivery) => return Some(delivery),
                 CursorStep::PassedOver => {}
                 CursorStep::End => {
-                    self.sources.end(source, lane);
+                    self.sources.passed(source, lane, now);
                     self.settle(source, now);
                     // A source without objects is synced at once: its `Synced` is ready now, and older than what other
                     // cursors deliver.

@@ -8,14 +8,13 @@
 //! - An object that is not in the store is not called. If it was deleted, its end is a call of its own.
 //! - An object that a cursor will still deliver is left to it.
 //! - What changed before the source was attached is unknown: everything that it may lead to, and that was called, is
-//!   called again, by a cursor of its own or by the list that runs, which starts from the beginning.
+//!   called again, by a cursor of its own, after the one that runs.
 
 use std::sync::Arc;
 
 use informant_object::{Object, SourceId};
 
 use crate::listener::cursor::CursorKind;
-use crate::listener::sources::Walk;
 use crate::listener::state::{Known, State, What, Why};
 use crate::listener::{Listener, ObjectChange, RelatedTo, Relation, Relations};
 use crate::{Moment, Reason, Snapshot};
@@ -84,19 +83,11 @@ impl Listener {
 
     /// Everything that a source with this relation may lead to and that was called is called again.
     pub(super) fn call_all_related(&mut self, relation: &dyn Relation, now: Moment) {
+        let lanes = self.queue.slots.lane_map.count();
         for source in self.led_to(relation) {
-            let Some(state) = self.sources.get(source) else {
-                continue;
-            };
-            if state.walks.iter().all(Walk::is_untouched) {
-                continue;
+            for lane in 0..lanes {
+                self.sources.call_again(source, lane, now);
             }
-            let listed = state.walks.iter().find_map(Walk::listing);
-            if listed.is_some() {
-                // It starts from the beginning.
-                self.queue.forget_sync_counts(source);
-            }
-            self.sources.begin(source, listed.unwrap_or(CursorKind::Related), now);
         }
     }
 
@@ -114,11 +105,7 @@ impl Listener {
         let snapshot = &self.sources.get(source)?.snapshot;
         let before = found.len();
         match to {
-            RelatedTo::Object { key, uid } => {
-                let is_it = |object: &&Object| uid.is_none_or(|uid| object.uid() == uid);
-                let object = snapshot.get(key).filter(is_it);
-                found.extend(object.map(|object| (source, object.clone())));
-            }
+            RelatedTo::Object(key) => found.extend(snapshot.get(key).map(|object| (source, object.clone()))),
             RelatedTo::Index { name, value } => {
                 let objects = snapshot.by_index(name, value).ok()?;
                 found.extend(objects.map(|object| (source, object.clone())));
@@ -133,11 +120,10 @@ impl Listener {
         counters.accepted += 1;
         counters.related += 1;
         let lane = self.queue.slots.lane_map.of(source, object.key());
-        let is_ahead = self
-            .sources
-            .get(source)
-            .is_some_and(|state| state.will_show(lane, &object));
-        if is_ahead {
+        let state = self.sources.get(source);
+        // One that passes over dead letters may pass over this object.
+        let shows_all = state.is_some_and(|state| !state.walk(lane).runs(CursorKind::Recovery));
+        if shows_all && state.is_some_and(|state| state.will_show(lane, &object)) {
             self.queue.counters.left_to_cursor += 1;
             return;
         }

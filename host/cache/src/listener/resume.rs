@@ -87,8 +87,12 @@ impl Listener {
     /// Queues the deletes of objects that the handler received in an earlier process; those of one key follow each
     /// other. The handler may have received what is there now under the same name, too: it receives that again.
     pub(super) fn push_vanished(&mut self, source: SourceId, deletes: Vec<Vanished>, now: Moment) {
-        if self.closed || self.relation(source).is_some() {
+        if self.closed {
             self.queue.counters.refused += deletes.len() as u64;
+            return;
+        }
+        if self.relation(source).is_some() {
+            self.queue.counters.unrelated += deletes.len() as u64;
             return;
         }
         let Some(state) = self.sources.get(source) else {

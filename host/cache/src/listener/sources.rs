@@ -46,6 +46,8 @@ pub(super) struct Walk {
     pub(super) sync_crashes: Crashes,
     /// The cursor waits for [`release`](AttachedSources::release).
     held: bool,
+    /// Something has changed that may lead to any object: all are called again after the cursor that runs.
+    again: bool,
 }
 
 impl Walk {
@@ -62,14 +64,9 @@ impl Walk {
         cursor.is_some_and(|cursor| cursor.kind == CursorKind::Initial && cursor.is_at_start())
     }
 
-    /// How a list or replay that runs would be started again; a delivered difference of selections as a replay.
-    pub(super) fn listing(&self) -> Option<CursorKind> {
-        let cursor = self.cursor.as_ref().map(|cursor| cursor.kind);
-        match self.syncing.or(cursor)? {
-            CursorKind::Resync | CursorKind::Related => None,
-            CursorKind::Initial => Some(CursorKind::Initial),
-            _ => Some(CursorKind::Replay),
-        }
+    /// Whether a cursor of this kind runs.
+    pub(super) fn runs(&self, kind: CursorKind) -> bool {
+        self.cursor.as_ref().is_some_and(|cursor| cursor.kind == kind)
     }
 
     fn is_reselected(&self) -> bool {
@@ -252,8 +249,39 @@ impl AttachedSources {
                 walk.sync_crashes = Crashes::default();
             }
         }
+        // It calls for a part of the objects, in place of one that was to call for all.
+        walk.again |= kind == CursorKind::Reselection && walk.runs(CursorKind::Related);
         if walk.cursor.replace(DeliveryCursor::new(kind, now)).is_none() {
             self.cursor_queues[usize::from(lane)].push_back(source);
+        }
+    }
+
+    /// Something has changed that may lead to any object of the source: calls again for what was called in one lane. A
+    /// cursor that runs ends first, so that it ends however often something changes.
+    pub(super) fn call_again(&mut self, source: SourceId, lane: Lane, now: Moment) {
+        let Some(state) = self.sources.get_mut(&source) else {
+            return;
+        };
+        let walk = state.walk_mut(lane);
+        match walk.cursor {
+            None => self.begin_in(source, lane, CursorKind::Related, now),
+            Some(_) if walk.is_untouched() => {}
+            Some(_) => walk.again = true,
+        }
+    }
+
+    /// Drops what [`call_again`](Self::call_again) asks for.
+    pub(super) fn call_nothing_again(&mut self, source: SourceId) {
+        let walks = self.get_mut(source).into_iter().flat_map(|state| &mut state.walks);
+        walks.for_each(|walk| walk.again = false);
+    }
+
+    /// The cursor of a lane has passed all objects: it ends, or another begins that calls for all again.
+    pub(super) fn passed(&mut self, source: SourceId, lane: Lane, now: Moment) {
+        self.end(source, lane);
+        let walk = self.get_mut(source).map(|state| state.walk_mut(lane));
+        if walk.is_some_and(|walk| std::mem::take(&mut walk.again)) {
+            self.begin_in(source, lane, CursorKind::Related, now);
         }
     }
 

@@ -186,10 +186,11 @@ impl PluginAttachments {
                 }
                 add_feed(&self.plugin, shared).await;
             }
-            if events_before && (!events_now || swapped.is_related_otherwise) {
+            let is_exchanged = swapped.is_related_otherwise && !self.still_reconciles(shared, swapped);
+            if events_before && (!events_now || is_exchanged) {
                 shared.remove_listener(&self.plugin.listener());
             }
-            if events_now && (!events_before || swapped.is_related_otherwise) {
+            if events_now && (!events_before || is_exchanged) {
                 self.add_listener(shared);
             }
         }
@@ -197,6 +198,20 @@ impl PluginAttachments {
             self.barrier.release_all();
             self.release();
         }
+    }
+
+    /// Whether all objects of the informer are of the kind that was and is reconciled: what waits for them stays.
+    fn still_reconciles(&self, informer: &NamedInformer, swapped: &Swapped) -> bool {
+        let Some((api_version, kind)) = &swapped.still_reconciled else {
+            return false;
+        };
+        let catalog = self.registry.catalog();
+        let infos = informer
+            .sources()
+            .into_iter()
+            .map(|source| catalog.info(source.source()));
+        let mut infos = infos.flatten().peekable();
+        infos.peek().is_some() && infos.all(|info| info.api_version == *api_version && info.kind == *kind)
     }
 
     fn watch(&mut self, name: &str) {

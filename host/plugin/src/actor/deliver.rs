@@ -162,15 +162,28 @@ impl Buffers {
             cache_is_behind: self.cache_is_behind,
         };
         match &delivery.notification {
+            Notification::Add(object) | Notification::Update { new: object, .. } if !objects.contain(object) => {
+                // To the plugin it is gone, if it was there.
+                if !has_left(delivery, objects) {
+                    return None;
+                }
+                instance.reconcile(object_ref(source, object), request, None).await
+            }
             Notification::Add(object) | Notification::Update { new: object, .. } => {
-                if !objects.contain(object) || is_unaffected(delivery, event) {
+                if is_unaffected(delivery, event, objects) {
                     return None;
                 }
                 let document = render(&mut self.object, &event.payload, object);
                 let about = object_ref(source, object);
                 instance.reconcile(about, request, Some(document)).await
             }
-            Notification::Delete { last: Some(last), .. } if !objects.contain(last) => None,
+            Notification::Delete { last: Some(last), .. }
+                if !objects.contain(last)
+                    && !(delivery.seen_unknown && objects.may_have_contained(last.namespace())) =>
+            {
+                None
+            }
+            Notification::Delete { last: None, key, .. } if !objects.may_have_contained(key.namespace()) => None,
             Notification::Delete { last, key, .. } => {
                 let about = match last {
                     Some(last) => object_ref(source, last),
@@ -277,8 +290,8 @@ fn head_to_read<'d>(delivery: &'d Delivery, rule: &SourceRule) -> Option<&'d Obj
     }
     let event = rule.event.as_ref()?;
     let is_compared = event.changed_only && delivery.exact_old;
-    let is_unchanged =
-        (is_compared && old.is_some_and(|old| old.has_same_content(new))) || is_unaffected(delivery, event);
+    let is_unchanged = (is_compared && old.is_some_and(|old| old.has_same_content(new)))
+        || is_unaffected(delivery, event, &rule.objects);
     let is_needed = rule.objects.contain(new) && !new.holds(&event.payload) && !is_unchanged;
     is_needed.then_some(new)
 }
@@ -325,11 +338,25 @@ fn unknown_ref(source: u32, key: KeyRef<'_>) -> ObjectRef<'_> {
 }
 
 /// Whether nothing has changed that the rule of a reconciler names, since a call that it accepted.
-fn is_unaffected(delivery: &Delivery, event: &EventRule) -> bool {
+fn is_unaffected(delivery: &Delivery, event: &EventRule, objects: &SelectedObjects) -> bool {
     let Notification::Update { old: Some(old), new } = &delivery.notification else {
         return false;
     };
-    delivery.exact_old && event.when.as_ref().is_some_and(|when| !when.differs(old, new))
+    let is_same = || event.when.as_ref().is_some_and(|when| !when.differs(old, new));
+    delivery.exact_old && is_same() && objects.contain(old)
+}
+
+/// Whether a reconciler may have received an object that is not among `objects`: it is called for its end.
+fn has_left(delivery: &Delivery, objects: &SelectedObjects) -> bool {
+    let may_have = |object: &Object| objects.may_have_contained(object.namespace());
+    match &delivery.notification {
+        Notification::Update { old: Some(old), .. } => objects.contain(old),
+        // Nothing has changed in it.
+        Notification::Update { .. } if !delivery.reason.is_change() => false,
+        Notification::Update { old: None, new } => may_have(new),
+        Notification::Add(object) => (delivery.reason == Reason::Requeue || delivery.seen_unknown) && may_have(object),
+        Notification::Delete { .. } | Notification::Synced => false,
+    }
 }
 
 /// The outcome of a call that was answered `not-ready` for `awaited`, or for nothing. The host knows that better than

@@ -8,14 +8,14 @@ use std::sync::{Arc, Mutex};
 
 use informant_cache::listener::{ChangeKind, RelatedTo, Relation, Relations};
 use informant_cache::{Catalog, NAMESPACE_INDEX, Snapshot, Source};
-use informant_object::{KeyRef, Object, SourceId};
+use informant_object::{KeyRef, Object, Payload, Pointer, SourceId};
 use serde::Deserialize;
 
 use crate::component::manifest::{By, Manifest, ReconcilerRules, RelatedRule, When};
 use crate::sync::lock;
 
 /// Sources remembered of one relation, with whether they have what is reconciled. Above it they are forgotten.
-const SOURCES_MAX: usize = 256;
+const SOURCES_MAX: usize = 16_384;
 
 /// The relations of a manifest; none if its plugin reconciles nothing.
 pub(crate) fn of_manifest(manifest: &Arc<Manifest>, catalog: &Catalog) -> Option<Arc<dyn Relations>> {
@@ -39,6 +39,8 @@ struct ManifestRelations {
 #[derive(Debug)]
 struct SourceRelation {
     by: By,
+    /// What the cache has to have of an object to find its annotation.
+    annotation: Option<Payload>,
     when: Option<When>,
     /// Their own type is `v1 Namespace`.
     are_namespaces: bool,
@@ -67,6 +69,7 @@ impl Relations for ManifestRelations {
         };
         Some(Arc::new(SourceRelation {
             by: by.clone(),
+            annotation: annotation(by),
             when: rule.when.clone(),
             are_namespaces: is_namespace(&info.api_version, &info.kind),
             cluster: info.cluster,
@@ -137,6 +140,10 @@ impl SourceRelation {
                     map_name(&value, object.namespace(), found);
                 }
             }
+            // A head lacks some.
+            By::Annotation(_) if !self.annotation.as_ref().is_some_and(|part| object.holds(part)) => {
+                found(RelatedTo::All)
+            }
             By::Annotation(name) => {
                 if let Some(value) = Metadata::of(object).annotations.get(&**name) {
                     map_name(value, object.namespace(), found);
@@ -156,7 +163,7 @@ impl SourceRelation {
                 continue;
             }
             // An owner is in the namespace of what it owns, or has none.
-            map_key(object.namespace(), &owner.name, Some(&owner.uid), found);
+            map_key(object.namespace(), &owner.name, found);
         }
     }
 
@@ -167,10 +174,7 @@ impl SourceRelation {
             return;
         }
         match is_namespace(&self.primary.api_version, &self.primary.kind) {
-            true => found(RelatedTo::Object {
-                key: KeyRef::new("", namespace),
-                uid: None,
-            }),
+            true => found(RelatedTo::Object(KeyRef::new("", namespace))),
             false => found(RelatedTo::Index {
                 name: NAMESPACE_INDEX,
                 value: namespace,
@@ -182,17 +186,12 @@ impl SourceRelation {
 /// `value` is `name` or `namespace/name`; the object that has it is in `namespace`.
 fn map_name(value: &str, namespace: &str, found: &mut dyn FnMut(RelatedTo<'_>)) {
     let (namespace, name) = value.split_once('/').unwrap_or((namespace, value));
-    map_key(namespace, name, None, found);
+    map_key(namespace, name, found);
 }
 
 /// The object `name` in `namespace`, or without one: only one of both exists.
-fn map_key(namespace: &str, name: &str, uid: Option<&str>, found: &mut dyn FnMut(RelatedTo<'_>)) {
-    let mut map = |namespace| {
-        found(RelatedTo::Object {
-            key: KeyRef::new(namespace, name),
-            uid,
-        });
-    };
+fn map_key(namespace: &str, name: &str, found: &mut dyn FnMut(RelatedTo<'_>)) {
+    let mut map = |namespace| found(RelatedTo::Object(KeyRef::new(namespace, name)));
     map(namespace);
     if !namespace.is_empty() {
         map("");
@@ -205,6 +204,14 @@ fn map_index(name: &str, key: KeyRef<'_>, found: &mut dyn FnMut(RelatedTo<'_>)) 
         namespace => Cow::Owned(format!("{namespace}/{}", key.name)),
     };
     found(RelatedTo::Index { name, value: &value });
+}
+
+/// The part of an object that has the annotation of `by`.
+fn annotation(by: &By) -> Option<Payload> {
+    let By::Annotation(name) = by else { return None };
+    let escaped = name.replace('~', "~0").replace('/', "~1");
+    let pointer = Pointer::parse(&format!("/metadata/annotations/{escaped}")).ok()?;
+    Some(Payload::fields(&[pointer]))
 }
 
 fn is_namespace(api_version: &str, kind: &str) -> bool {
@@ -247,8 +254,6 @@ struct Owner<'a> {
     kind: Cow<'a, str>,
     #[serde(borrow)]
     name: Cow<'a, str>,
-    #[serde(borrow)]
-    uid: Cow<'a, str>,
     #[serde(default)]
     controller: Option<bool>,
 }
@@ -316,7 +321,7 @@ mod tests {
         let mut found = Vec::new();
         relation.map(change, &mut |to| {
             found.push(match to {
-                RelatedTo::Object { key, uid } => format!("{} {uid:?}", key.to_key()),
+                RelatedTo::Object(key) => key.to_key().to_string(),
                 RelatedTo::Index { name, value } => format!("{name}={value}"),
                 RelatedTo::All => "all".to_owned(),
             });
@@ -336,7 +341,7 @@ mod tests {
     fn an_object_leads_to_its_controller_of_any_version() {
         let deployment = ("apps/v1", "Deployment");
         let of = |owners| led_to(deployment, &ChangeKind::Add(owned(owners)));
-        let expected = [r#"web/a Some("u")"#, r#"a Some("u")"#];
+        let expected = ["web/a", "a"];
         assert_eq!(of(json!([owner("example.com/v1beta1", "Website", true)])), expected);
         let others = json!([
             owner("other.com/v1", "Website", true),
@@ -361,14 +366,8 @@ mod tests {
             )
         };
         let secret = ("v1", "Secret");
-        assert_eq!(
-            led_to(secret, &ChangeKind::Add(annotated("a"))),
-            ["web/a None", "a None"]
-        );
-        assert_eq!(
-            led_to(secret, &ChangeKind::Add(annotated("other/a"))),
-            ["other/a None", "a None"]
-        );
+        assert_eq!(led_to(secret, &ChangeKind::Add(annotated("a"))), ["web/a", "a"]);
+        assert_eq!(led_to(secret, &ChangeKind::Add(annotated("other/a"))), ["other/a", "a"]);
         let plain = object(json!({ "name": "x", "namespace": "web" }), 1);
         assert_eq!(led_to(secret, &ChangeKind::Add(plain.clone())), Vec::<String>::new());
         assert_eq!(led_to(("v1", "ConfigMap"), &ChangeKind::Add(plain)), ["configs=web/x"]);
@@ -395,7 +394,7 @@ mod tests {
             Vec::<String>::new()
         );
         let both = led_to(deployment, &update(state("a", 1), state("b", 2)));
-        assert_eq!(both, [r#"a Some("u")"#, r#"b Some("u")"#]);
+        assert_eq!(both, ["a", "b"]);
     }
 
     #[test]

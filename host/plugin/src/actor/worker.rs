@@ -179,8 +179,7 @@ impl EventWorker {
             &context.counters,
         );
         let mut capture = context.captures.of_call(delivery);
-        let is_reconciled = version.manifest.reconciler.is_some();
-        self.buffers.cache_is_behind = is_reconciled && context.is_behind(delivery);
+        self.buffers.cache_is_behind = version.manifest.reconciler.is_some() && context.is_behind(delivery);
         let ended = match instance {
             Some(instance) => {
                 capture.begin(instance.tape(), began, version.component.digest);
@@ -209,11 +208,6 @@ impl EventWorker {
                 context.counters.seconds.observe((now - began).as_secs_f64());
                 context.counters.lag.observe((now - delivery.received).as_secs_f64());
                 observe(context, delivery, now - began, &outcome);
-            }
-            if let Some(key) = delivery.key().filter(|_| is_reconciled && outcome.is_ok())
-                && outcome != DeliveryOutcome::Filtered
-            {
-                context.capabilities.kube.forget_behind(delivery.source, key);
             }
             let effects = instance.as_mut().map(Instance::take_effects).unwrap_or_default();
             if outcome.is_ok() || seeded_bug(SeededBug::FailedCallWrites) {

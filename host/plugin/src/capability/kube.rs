@@ -45,6 +45,7 @@ use crate::capability::parts::{
 };
 use crate::capability::permission::MayUse;
 use crate::capture::Tape;
+use crate::component::manifest::Manifest;
 use crate::engine::wait::CallTime;
 use crate::series::Live;
 
@@ -99,6 +100,10 @@ impl Capability for KubePlugin {
 
     fn configure(&self, spec: &PluginSpec, grants: &Arc<Current<KubeGrants>>, now: Moment) {
         self.set(spec, grants, now);
+    }
+
+    fn activate(&self, manifest: &Manifest) {
+        self.set_reconciles(manifest.reconciler.is_some());
     }
 
     fn is_full(&self) -> bool {

@@ -25,8 +25,11 @@ pub struct Swapped {
     pub digest: Digest,
     /// The previous roles. If the plugin wants events now and did not before, attach its listener.
     pub previous_roles: Roles,
-    /// Whether other objects lead to those that it reconciles now: detach its listener, and attach it again.
+    /// Whether other objects lead to those that it reconciles now: detach its listener, and attach it again. But not from
+    /// the informers of the kind that it [still reconciles](Self::still_reconciled).
     pub is_related_otherwise: bool,
+    /// The apiVersion and kind that both versions reconcile, if they do.
+    pub still_reconciled: Option<(String, String)>,
     /// The previous feed. If [`Plugin::index_feed`] returns another one, replace it in the informers.
     pub previous_feed: Option<IndexFeedHandle>,
     /// Bytes of the transferred state; none if none was transferred.
@@ -93,6 +96,10 @@ impl Plugin {
             digest: version.component.digest,
             previous_roles,
             is_related_otherwise: !previous_manifest.relates_like(&version.manifest),
+            still_reconciled: version
+                .manifest
+                .reconciled()
+                .filter(|now| previous_manifest.reconciled().as_ref() == Some(now)),
             previous_feed,
             state_bytes,
         })

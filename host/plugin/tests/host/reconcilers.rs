@@ -171,14 +171,65 @@ async fn the_next_call_waits_for_own_writes_or_knows() {
         "{:?}",
         world.env.now() - began
     );
+    step(&mut pods, "still");
+    idle(&world, &plugin).await;
+    pods.version = 150;
     step(&mut pods, "last");
     idle(&world, &plugin).await;
-    assert_eq!(said(&world, &mut seen), ["write false", "next true", "last false"]);
+    assert_eq!(
+        said(&world, &mut seen),
+        ["write false", "next true", "still true", "last false"]
+    );
+    api.number_from(200);
     // It reaches the next one: nothing is waited for.
     step(&mut pods, "write");
     world.until("the write", || api.patches().len() == 2).await;
-    pods.version = 200;
+    pods.version = 300;
     step(&mut pods, "next");
     idle(&world, &plugin).await;
     assert_eq!(said(&world, &mut seen), ["write false", "next false"]);
+}
+
+const SELECTS: &str = r#"
+    import { log } from "informant";
+    export const manifest = {
+      reconciler: {
+        for: { apiVersion: "v1", kind: "Pod", labelSelector: "app", when: ["generation"] },
+        owns: [{ apiVersion: "v1", kind: "Secret" }],
+      },
+    };
+    export const reconcile = (pod, request) => log.info(`${request} ${request.reason} ${pod ? "there" : "gone"}`);
+"#;
+
+#[tokio::test(start_paused = true)]
+async fn what_enters_or_leaves_the_selection_is_reconciled() {
+    if script_runner().is_none() {
+        return;
+    }
+    let world = World::for_conformance(Api::new());
+    let path = world.cache.path().join("selects.js");
+    std::fs::write(&path, SELECTS).unwrap();
+    let (plugin, mut pods, mut secrets) = start(&world, path).await;
+    let mut seen = 0;
+    let app = r#","labels":{"app":"x"}"#;
+    let mut steps = async |pods: &mut Pods, rest: &str, expected: &[&str]| {
+        pods.apply_with("a", rest);
+        idle(&world, &plugin).await;
+        assert_eq!(said(&world, &mut seen), expected, "{rest}");
+    };
+    steps(&mut pods, "", &[]).await;
+    // Only the label has changed, which `when` does not name.
+    steps(&mut pods, app, &["default/a watch there"]).await;
+    steps(&mut pods, app, &[]).await;
+    steps(&mut pods, "", &["default/a watch gone"]).await;
+    secrets.apply_with("of-a", OWNER);
+    steps(&mut pods, "", &[]).await;
+    steps(&mut pods, app, &["default/a watch there"]).await;
+    // An object of the name was created again, and what the earlier one owned is deleted.
+    secrets.apply_with("of-a", &OWNER.replace("uid-a", "earlier"));
+    idle(&world, &plugin).await;
+    secrets.delete("of-a");
+    idle(&world, &plugin).await;
+    let related = said(&world, &mut seen);
+    assert_eq!(related, ["default/a related there"; 2]);
 }

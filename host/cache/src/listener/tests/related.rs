@@ -33,10 +33,7 @@ impl Relation for ByName {
         };
         match key.name.split_once('-') {
             Some(("", _)) => found(RelatedTo::All),
-            Some((name, _)) => found(RelatedTo::Object {
-                key: self::key(name),
-                uid: None,
-            }),
+            Some((name, _)) => found(RelatedTo::Object(self::key(name))),
             None => found(RelatedTo::Index {
                 name: "none",
                 value: key.name,
@@ -133,6 +130,41 @@ fn what_may_be_anything_calls_all_again() {
     set_node(&mut rig, "node", 3);
     assert_eq!(rig.drain(), "update a@->1 related\nupdate b@->1 related\n");
     assert_eq!(rig.counters().related_to_all, 2);
+}
+
+#[test]
+fn changes_without_end_do_not_keep_a_cursor_from_its_end() {
+    let mut rig = rig();
+    rig.sets("a b c", 1);
+    rig.drain();
+    let mut called = String::new();
+    for version in 2..8 {
+        set_node(&mut rig, "-", version);
+        called += &rig.take();
+        rig.answer(DeliveryOutcome::Ok);
+    }
+    for name in ["a", "b", "c"] {
+        assert!(
+            called.matches(&format!("update {name}@->1 related")).count() >= 2,
+            "{called}"
+        );
+    }
+}
+
+#[test]
+fn a_delete_during_a_list_after_a_change_is_delivered() {
+    let mut rig = Rig::bare(options());
+    rig.listener.control().set_relations(Some(Arc::new(ByName)));
+    rig.sets("a b c", 1);
+    rig.attach(PODS);
+    assert_eq!(rig.take(), "add a@1 initial");
+    rig.answer(DeliveryOutcome::Ok);
+    rig.attach(NODES);
+    rig.delete("a");
+    assert_eq!(
+        rig.drain(),
+        "add b@1 initial\ndelete a@1 watch\nadd c@1 initial\nsynced initial\nupdate b@->1 related\nupdate c@->1 related\n"
+    );
 }
 
 #[test]

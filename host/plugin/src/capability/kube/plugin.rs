@@ -1,5 +1,6 @@
 //! What the instances of a plugin share of the cluster, and what its section grants.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -38,6 +39,7 @@ pub(crate) struct KubePlugin {
     pub(super) own: Arc<OwnWrites>,
     /// The writes that handlers deferred.
     pub(super) writes: Writes,
+    reconciles: AtomicBool,
 }
 
 impl KubePlugin {
@@ -59,6 +61,7 @@ impl KubePlugin {
             own: Arc::default(),
             writes: Writes::new(&parts.spec.limits, Arc::clone(parts.waker), Arc::clone(&series)),
             series,
+            reconciles: AtomicBool::new(false),
         }
     }
 
@@ -72,14 +75,18 @@ impl KubePlugin {
         self.writes.spaced_keys(self.env.now(), max)
     }
 
-    /// Whether the cache lacks writes of the last calls about this key, for the call that begins now.
+    /// Whether the cache lacks writes of earlier calls about this key, for the call that begins now.
     pub(crate) fn is_behind(&self, source: SourceId, key: KeyRef<'_>) -> bool {
-        self.writes.is_behind(source, key, self.env.now())
+        self.writes.is_behind(self, source, key, self.env.now())
     }
 
-    /// A call about this key that knew it has succeeded.
-    pub(crate) fn forget_behind(&self, source: SourceId, key: KeyRef<'_>) {
-        self.writes.forget_behind(source, key);
+    /// Whether its version is a reconciler.
+    pub(super) fn reconciles(&self) -> bool {
+        self.reconciles.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_reconciles(&self, reconciles: bool) {
+        self.reconciles.store(reconciles, Ordering::Relaxed);
     }
 
     /// Whether all sources of the plugin's informers in the cluster of `source` are live.

@@ -186,6 +186,13 @@ impl ReconcilerRules {
     fn validate(&self, indexes: &[String]) -> Result<(), String> {
         let primary = (&*self.primary.api_version, &*self.primary.kind);
         check_type("for", primary)?;
+        if matches!(self.primary.payload, Payload::None) {
+            return Err(
+                "has `payload: none` in `reconciler.for`: without a payload, an object that exists looks like one that is \
+                 gone; choose \"metadata\" or fields"
+                    .to_owned(),
+            );
+        }
         let mut seen = BTreeSet::from([primary]);
         for (member, rule) in self.named() {
             let (api_version, kind) = (&*rule.api_version, &*rule.kind);
@@ -252,6 +259,12 @@ impl Manifest {
             (None, None) => true,
             _ => false,
         }
+    }
+
+    /// The apiVersion and kind of what it reconciles.
+    pub(crate) fn reconciled(&self) -> Option<(String, String)> {
+        let primary = &self.reconciler.as_ref()?.primary;
+        Some((primary.api_version.clone(), primary.kind.clone()))
     }
 
     /// Checks the role `reconciler` and its member, and sets the rule for the objects that are reconciled.

@@ -1,73 +1,113 @@
-//! Keys of which the cache may lack writes, for their next call.
+//! What the cache had not seen of a reconciler's calls when their events ended.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::time::Duration;
 
 use informant_cache::Moment;
-use informant_object::{Key, KeyRef, SourceId};
+use informant_object::{Key, SourceId};
 
-/// Keys of one plugin that are remembered: 1,000. Above it all keys count as behind for [`ALL_BEHIND`].
+use super::Written;
+
+/// Keys of one plugin whose writes are remembered: 1,000. Above it all keys count as behind for [`ALL_BEHIND`].
 pub(crate) const BEHIND_KEYS_MAX: usize = 1_000;
+
+/// Writes of one key that are remembered: 16. The cache sees those of one call at about the same time.
+const BEHIND_WRITES_MAX: usize = 16;
 
 /// See [`BEHIND_KEYS_MAX`]: 60 s.
 const ALL_BEHIND: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Default)]
 pub(super) struct BehindKeys {
-    keys: HashSet<(SourceId, Key)>,
+    keys: HashMap<(SourceId, Key), Vec<Written>>,
     /// All keys are, until then.
     all_until: Option<Moment>,
 }
 
 impl BehindKeys {
-    /// The cache has not seen a write of the last call about this key.
-    pub(super) fn insert(&mut self, source: SourceId, key: Key, now: Moment) {
+    /// The cache has not seen `written` of a call about this key.
+    pub(super) fn insert(&mut self, source: SourceId, key: Key, written: impl Iterator<Item = Written>, now: Moment) {
         if self.keys.len() >= BEHIND_KEYS_MAX {
             self.keys.clear();
             self.all_until = Some(now + ALL_BEHIND);
         }
-        self.keys.insert((source, key));
+        let writes = self.keys.entry((source, key)).or_default();
+        let left = BEHIND_WRITES_MAX.saturating_sub(writes.len());
+        writes.extend(written.take(left));
     }
 
-    /// Whether this key is among them, for a call that begins now.
-    pub(super) fn contains(&self, source: SourceId, key: KeyRef<'_>, now: Moment) -> bool {
+    /// Whether the cache lacks a write of this key, of which it has those that are `seen` by now.
+    pub(super) fn is_behind(
+        &mut self,
+        source: SourceId,
+        key: impl FnOnce() -> Key,
+        now: Moment,
+        seen: impl Fn(&Written) -> bool,
+    ) -> bool {
         let all_are = self.all_until.is_some_and(|until| now < until);
-        all_are || (!self.keys.is_empty() && self.keys.contains(&(source, key.to_key())))
-    }
-
-    /// A call about this key has succeeded, and knew it.
-    pub(super) fn remove(&mut self, source: SourceId, key: KeyRef<'_>) {
-        if !self.keys.is_empty() {
-            self.keys.remove(&(source, key.to_key()));
+        if all_are || self.keys.is_empty() {
+            return all_are;
         }
+        let key = (source, key());
+        let Some(writes) = self.keys.get_mut(&key) else {
+            return false;
+        };
+        writes.retain(|write| !seen(write));
+        let is_behind = !writes.is_empty();
+        if !is_behind {
+            self.keys.remove(&key);
+        }
+        is_behind
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use informant_spec::KubeResource;
+
     use super::*;
+    use crate::capability::kube::api::KubeAddress;
 
     const SOURCE: SourceId = SourceId(1);
 
+    fn write(name: &str) -> Written {
+        let address = KubeAddress {
+            cluster: String::new(),
+            resource: KubeResource::parse("v1/pods").unwrap(),
+            namespace: "web".to_owned(),
+            name: name.to_owned(),
+            subresource: String::new(),
+        };
+        Written::of(address, None, None)
+    }
+
     #[test]
-    fn a_key_is_behind_until_a_call_succeeds() {
+    fn a_key_is_behind_until_its_writes_are_seen() {
         let mut behind = BehindKeys::default();
-        behind.insert(SOURCE, Key::new("web", "a"), Moment::ZERO);
-        let has = |behind: &BehindKeys, name| behind.contains(SOURCE, KeyRef::new("web", name), Moment::ZERO);
-        assert!(has(&behind, "a") && has(&behind, "a") && !has(&behind, "b"));
-        behind.remove(SOURCE, KeyRef::new("web", "a"));
-        assert!(!has(&behind, "a"));
+        behind.insert(
+            SOURCE,
+            Key::new("web", "a"),
+            [write("x"), write("y")].into_iter(),
+            Moment::ZERO,
+        );
+        let mut is_behind = |name: &str, seen: &[&str]| {
+            let is_seen = |it: &Written| seen.iter().any(|seen| *it == write(seen));
+            behind.is_behind(SOURCE, || Key::new("web", name), Moment::ZERO, is_seen)
+        };
+        assert!(is_behind("a", &[]) && is_behind("a", &["x"]) && !is_behind("b", &[]));
+        assert!(!is_behind("a", &["y"]));
+        assert!(!is_behind("a", &[]));
     }
 
     #[test]
     fn above_the_limit_all_keys_are_behind_for_a_while() {
         let mut behind = BehindKeys::default();
         for number in 0..=BEHIND_KEYS_MAX {
-            behind.insert(SOURCE, Key::new("web", &number.to_string()), Moment::ZERO);
+            let key = Key::new("web", &number.to_string());
+            behind.insert(SOURCE, key, [write("x")].into_iter(), Moment::ZERO);
         }
         assert!(behind.keys.len() <= BEHIND_KEYS_MAX);
-        let other = KeyRef::new("web", "other");
-        assert!(behind.contains(SOURCE, other, Moment::ZERO));
-        assert!(!behind.contains(SOURCE, other, Moment::ZERO + ALL_BEHIND));
+        let mut other = |now| behind.is_behind(SOURCE, || Key::new("web", "other"), now, |_| false);
+        assert!(other(Moment::ZERO) && !other(Moment::ZERO + ALL_BEHIND));
     }
 }

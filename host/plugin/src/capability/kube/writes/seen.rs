@@ -53,7 +53,7 @@ impl Written {
     }
 
     /// Whether the cache has seen it. What no source reads any more need not be waited for.
-    fn is_seen(&self, plugin: &KubePlugin) -> bool {
+    pub(super) fn is_seen(&self, plugin: &KubePlugin) -> bool {
         let Some(source) = plugin.cache.source(&self.address) else {
             return true;
         };

@@ -134,14 +134,10 @@ impl Writes {
         self.lock().spacing.keys(now, max)
     }
 
-    /// Whether the cache lacks writes of the last calls about this key, for the call that begins now.
-    pub(crate) fn is_behind(&self, source: SourceId, key: KeyRef<'_>, now: Moment) -> bool {
-        self.lock().behind.contains(source, key, now)
-    }
-
-    /// A call about this key that knew it has succeeded.
-    pub(crate) fn forget_behind(&self, source: SourceId, key: KeyRef<'_>) {
-        self.lock().behind.remove(source, key);
+    /// Whether the cache lacks writes of earlier calls about this key, for the call that begins now.
+    pub(crate) fn is_behind(&self, plugin: &KubePlugin, source: SourceId, key: KeyRef<'_>, now: Moment) -> bool {
+        let seen = |write: &Written| write.is_seen(plugin);
+        self.lock().behind.is_behind(source, || key.to_key(), now, seen)
     }
 
     /// Spaces no key until it writes again and again from now on: the next call of a spaced key waits no longer. For
@@ -311,7 +307,7 @@ async fn finish(plugin: &KubePlugin, number: CallNumber, write: &DeferredWrite, 
     match failure {
         None => wait_after(plugin, &key, &written).await,
         // Its back-off follows.
-        Some(_) => wait_until_seen(plugin, &key, &written).await,
+        Some(_) => remember_unseen(plugin, &key, &written),
     }
     event.end(failure);
 }
@@ -423,12 +419,26 @@ async fn wait_after(plugin: &KubePlugin, key: &SourceKey, written: &WrittenSoFar
 }
 
 /// Waits until the cache has seen the writes that have succeeded. If it does not in time, the next call learns it.
-async fn wait_until_seen(plugin: &KubePlugin, (source, key): &SourceKey, written: &WrittenSoFar) {
-    if written.awaited.is_empty() || seen::wait(plugin, &written.awaited).await {
-        return;
+async fn wait_until_seen(plugin: &KubePlugin, key: &SourceKey, written: &WrittenSoFar) {
+    if !written.awaited.is_empty() && !seen::wait(plugin, &written.awaited).await {
+        remember_unseen(plugin, key, written);
     }
-    if let Some(key) = key {
+}
+
+/// The next call about the key learns what the cache has not seen, if it is that of a reconciler.
+fn remember_unseen(plugin: &KubePlugin, (source, key): &SourceKey, written: &WrittenSoFar) {
+    let Some(key) = key.as_ref().filter(|_| plugin.reconciles()) else {
+        return;
+    };
+    let unseen: Vec<Written> = written
+        .awaited
+        .iter()
+        .filter(|write| !write.is_seen(plugin))
+        .cloned()
+        .collect();
+    if !unseen.is_empty() {
         let now = plugin.env.now();
-        plugin.writes.lock().behind.insert(*source, key.clone(), now);
+        let behind = &mut plugin.writes.lock().behind;
+        behind.insert(*source, key.clone(), unseen.into_iter(), now);
     }
 }
