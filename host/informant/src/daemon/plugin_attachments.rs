@@ -186,7 +186,7 @@ impl PluginAttachments {
                 }
                 add_feed(&self.plugin, shared).await;
             }
-            let is_exchanged = swapped.is_related_otherwise && !self.still_reconciles(shared, swapped);
+            let is_exchanged = self.leads_otherwise(shared, swapped);
             if events_before && (!events_now || is_exchanged) {
                 shared.remove_listener(&self.plugin.listener());
             }
@@ -200,18 +200,14 @@ impl PluginAttachments {
         }
     }
 
-    /// Whether all objects of the informer are of the kind that was and is reconciled: what waits for them stays.
-    fn still_reconciles(&self, informer: &NamedInformer, swapped: &Swapped) -> bool {
-        let Some((api_version, kind)) = &swapped.still_reconciled else {
-            return false;
-        };
+    /// Whether objects of the informer lead to others than before the swap. What waits for the others stays.
+    fn leads_otherwise(&self, informer: &NamedInformer, swapped: &Swapped) -> bool {
         let catalog = self.registry.catalog();
-        let infos = informer
+        let mut infos = informer
             .sources()
             .into_iter()
-            .map(|source| catalog.info(source.source()));
-        let mut infos = infos.flatten().peekable();
-        infos.peek().is_some() && infos.all(|info| info.api_version == *api_version && info.kind == *kind)
+            .filter_map(|source| catalog.info(source.source()));
+        infos.any(|info| swapped.leads_otherwise(&info.api_version, &info.kind))
     }
 
     fn watch(&mut self, name: &str) {

@@ -8,6 +8,7 @@ use informant_spec::Digest;
 use tokio::sync::oneshot;
 
 use crate::actor::mailbox::{ActorCommand, CandidateInstance, SwapKind};
+use crate::component::manifest::Manifest;
 use crate::component::roles::Roles;
 use crate::error::{LoadError, LoadProblem};
 use crate::instance::config::PluginConfig;
@@ -25,15 +26,22 @@ pub struct Swapped {
     pub digest: Digest,
     /// The previous roles. If the plugin wants events now and did not before, attach its listener.
     pub previous_roles: Roles,
-    /// Whether other objects lead to those that it reconciles now: detach its listener, and attach it again. But not from
-    /// the informers of the kind that it [still reconciles](Self::still_reconciled).
-    pub is_related_otherwise: bool,
-    /// The apiVersion and kind that both versions reconcile, if they do.
-    pub still_reconciled: Option<(String, String)>,
+    /// The previous manifest, and that of the version that runs now.
+    pub manifests: [Arc<Manifest>; 2],
     /// The previous feed. If [`Plugin::index_feed`] returns another one, replace it in the informers.
     pub previous_feed: Option<IndexFeedHandle>,
     /// Bytes of the transferred state; none if none was transferred.
     pub state_bytes: Option<usize>,
+}
+
+impl Swapped {
+    /// Whether objects of this kind lead to others than before, or are delivered now or were: detach the listener from
+    /// their informers, and attach it again.
+    #[must_use]
+    pub fn leads_otherwise(&self, api_version: &str, kind: &str) -> bool {
+        let [before, now] = &self.manifests;
+        !before.relates_like(now, api_version, kind)
+    }
 }
 
 impl Plugin {
@@ -95,11 +103,7 @@ impl Plugin {
             previous,
             digest: version.component.digest,
             previous_roles,
-            is_related_otherwise: !previous_manifest.relates_like(&version.manifest),
-            still_reconciled: version
-                .manifest
-                .reconciled()
-                .filter(|now| previous_manifest.reconciled().as_ref() == Some(now)),
+            manifests: [previous_manifest, version.manifest],
             previous_feed,
             state_bytes,
         })

@@ -173,16 +173,6 @@ impl ReconcilerRules {
         }
     }
 
-    /// All that decides which changes lead to which objects.
-    fn relations(&self) -> impl Iterator<Item = (&str, &str, Option<&By>, &[String])> {
-        let primary = (&*self.primary.api_version, &*self.primary.kind, None, [].as_slice());
-        let related = self.related().map(|(rule, by)| {
-            let parts = rule.when.as_ref().map_or([].as_slice(), When::parts);
-            (&*rule.api_version, &*rule.kind, Some(by), parts)
-        });
-        std::iter::once(primary).chain(related)
-    }
-
     fn validate(&self, indexes: &[String]) -> Result<(), String> {
         let primary = (&*self.primary.api_version, &*self.primary.kind);
         check_type("for", primary)?;
@@ -252,19 +242,19 @@ fn check_type(member: &str, (api_version, kind): (&str, &str)) -> Result<(), Str
 }
 
 impl Manifest {
-    /// Whether the same changes lead to the same objects as with `other`.
-    pub(crate) fn relates_like(&self, other: &Manifest) -> bool {
-        match (&self.reconciler, &other.reconciler) {
-            (Some(this), Some(other)) => this.relations().eq(other.relations()),
-            (None, None) => true,
-            _ => false,
-        }
-    }
-
-    /// The apiVersion and kind of what it reconciles.
-    pub(crate) fn reconciled(&self) -> Option<(String, String)> {
-        let primary = &self.reconciler.as_ref()?.primary;
-        Some((primary.api_version.clone(), primary.kind.clone()))
+    /// Whether changes of objects of this kind lead to the same objects as with `other`.
+    pub(crate) fn relates_like(&self, other: &Manifest, api_version: &str, kind: &str) -> bool {
+        let relation = |manifest: &Manifest| {
+            let rules = manifest.reconciler.as_ref()?;
+            let primary = (rules.primary.api_version.clone(), rules.primary.kind.clone());
+            let (mut kinds, is_it) = (rules.related(), |rule: &RelatedRule| {
+                rule.api_version == api_version && rule.kind == kind
+            });
+            let parts = |rule: &RelatedRule| rule.when.as_ref().map(|when| when.parts().to_vec());
+            let led = kinds.find(|(rule, _)| is_it(rule));
+            Some((primary, led.map(|(rule, by)| (by.clone(), parts(rule)))))
+        };
+        relation(self) == relation(other)
     }
 
     /// Checks the role `reconciler` and its member, and sets the rule for the objects that are reconciled.
