@@ -178,8 +178,8 @@ impl Buffers {
                 instance.reconcile(about, request, Some(document)).await
             }
             Notification::Delete { last: Some(last), .. }
-                if !objects.contain(last)
-                    && !(delivery.seen_unknown && objects.may_have_contained(last.namespace())) =>
+                if !(objects.contain(last)
+                    || (delivery.seen_unknown && objects.may_have_contained(last.namespace()))) =>
             {
                 None
             }

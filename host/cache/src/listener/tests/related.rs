@@ -133,7 +133,7 @@ fn what_may_be_anything_calls_all_again() {
 }
 
 #[test]
-fn changes_without_end_do_not_keep_a_cursor_from_its_end() {
+fn a_cursor_ends_however_often_something_changes() {
     let mut rig = rig();
     rig.sets("a b c", 1);
     rig.drain();
