@@ -279,7 +279,8 @@ mod tests {
     use super::*;
     use crate::component::roles::{Role, Roles};
 
-    const RULES: &str = r#"{"name": "n", "version": "1", "indexes": {"names": ["configs"], "objects": [{"apiVersion": "*", "kind": "*"}]},
+    const RULES: &str = r#"{"name": "n", "version": "1",
+        "indexes": {"names": ["configs"], "objects": [{"apiVersion": "*", "kind": "*"}]},
         "reconciler": {"for": {"apiVersion": "example.com/v1", "kind": "Website"},
         "owns": [{"apiVersion": "apps/v1", "kind": "Deployment", "when": ["/spec"]}],
         "watches": [{"apiVersion": "v1", "kind": "ConfigMap", "by": {"index": "configs"}},

@@ -55,6 +55,20 @@ pub struct KubeAddress {
     pub subresource: String,
 }
 
+#[cfg(test)]
+impl KubeAddress {
+    /// The pod `name` in the namespace `web`.
+    pub(crate) fn of_pod(name: &str) -> KubeAddress {
+        KubeAddress {
+            cluster: String::new(),
+            resource: KubeResource::parse("v1/pods").unwrap(),
+            namespace: "web".to_owned(),
+            name: name.to_owned(),
+            subresource: String::new(),
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KubeAction {
     Get,

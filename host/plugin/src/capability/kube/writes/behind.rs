@@ -63,7 +63,6 @@ impl BehindKeys {
 
 #[cfg(test)]
 mod tests {
-    use informant_spec::KubeResource;
 
     use super::*;
     use crate::capability::kube::api::KubeAddress;
@@ -71,14 +70,7 @@ mod tests {
     const SOURCE: SourceId = SourceId(1);
 
     fn write(name: &str) -> Written {
-        let address = KubeAddress {
-            cluster: String::new(),
-            resource: KubeResource::parse("v1/pods").unwrap(),
-            namespace: "web".to_owned(),
-            name: name.to_owned(),
-            subresource: String::new(),
-        };
-        Written::of(address, None, None)
+        Written::of(KubeAddress::of_pod(name), None, None)
     }
 
     #[test]

@@ -201,28 +201,17 @@ impl Drop for WriteInFlight {
 mod tests {
     use super::*;
     use crate::capability::kube::api::KubeErrorCode;
-    use informant_spec::KubeResource;
-
-    fn address(name: &str) -> KubeAddress {
-        KubeAddress {
-            cluster: String::new(),
-            resource: KubeResource::parse("v1/pods").unwrap(),
-            namespace: "web".to_owned(),
-            name: name.to_owned(),
-            subresource: String::new(),
-        }
-    }
 
     fn target(name: &str) -> Target {
-        Target::new(&address(name), name)
+        Target::new(&KubeAddress::of_pod(name), name)
     }
 
     fn begin(own: &Arc<OwnWrites>, name: &str) -> WriteInFlight {
-        own.begin(target(name), &address(name), false, |_| None)
+        own.begin(target(name), &KubeAddress::of_pod(name), false, |_| None)
     }
 
     fn delete(own: &Arc<OwnWrites>, name: &str) -> WriteInFlight {
-        own.begin(target(name), &address(name), true, |_| None)
+        own.begin(target(name), &KubeAddress::of_pod(name), true, |_| None)
     }
 
     fn are_seen(own: &OwnWrites, version: &str) -> bool {
@@ -264,7 +253,7 @@ mod tests {
         let own = Arc::new(OwnWrites::default());
         let write = |name: &str, seen: &str| {
             let seen: Box<str> = seen.into();
-            let write = own.begin(target(name), &address(name), false, |_| Some(seen.clone()));
+            let write = own.begin(target(name), &KubeAddress::of_pod(name), false, |_| Some(seen.clone()));
             write.ended(Ok(Some("10")));
         };
         for number in 0..OWN_WRITES_MAX {

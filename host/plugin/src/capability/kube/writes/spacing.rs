@@ -159,19 +159,11 @@ impl SpacedKey {
 mod tests {
     use super::*;
     use crate::capability::kube::api::KubeAddress;
-    use informant_spec::KubeResource;
 
     const SECOND: Duration = Duration::from_secs(1);
 
     fn target(name: &str) -> Target {
-        let address = KubeAddress {
-            cluster: String::new(),
-            resource: KubeResource::parse("v1/pods").unwrap(),
-            namespace: "web".to_owned(),
-            name: name.to_owned(),
-            subresource: String::new(),
-        };
-        Target::new(&address, name)
+        Target::new(&KubeAddress::of_pod(name), name)
     }
 
     fn wrote(spacing: &mut Spacing, name: &str, now: Moment) -> Option<Duration> {

@@ -1,5 +1,3 @@
-use informant_spec::KubeResource;
-
 use super::*;
 use crate::capability::kube::api::{KubeAction, KubeAddress, KubeDelete, KubeWrite};
 
@@ -10,13 +8,7 @@ fn write(name: &str) -> DeferredWrite {
 }
 
 fn write_of(name: &str, bytes: usize) -> DeferredWrite {
-    let address = KubeAddress {
-        cluster: String::new(),
-        resource: KubeResource::parse("v1/pods").unwrap(),
-        namespace: "web".to_owned(),
-        name: name.to_owned(),
-        subresource: String::new(),
-    };
+    let address = KubeAddress::of_pod(name);
     let action = match bytes {
         0 => KubeAction::Delete(KubeDelete::default()),
         bytes => KubeAction::Update(vec![0; bytes], KubeWrite::default()),
