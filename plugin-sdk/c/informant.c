@@ -5,12 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The custom section that names the SDK and the contract for `informant plugin inspect`. The attribute `section` would make a data segment. */
+/* The custom section that names the SDK and the contract for `informant plugin inspect`. The attribute `section` would
+ * make a data segment. */
 __asm__(".section \".custom_section.informant-sdk\",\"\",@\n"
         ".ascii \"{\\\"language\\\":\\\"c\\\",\\\"sdk\\\":\\\"0.1.0\\\",\\\"contract\\\":\\\"0.3.0\\\"}\"\n"
         ".text\n");
 
-/* Defaults for functions that a plugin does not define. They return "ok", and Informant does not call them: the manifest lists the roles. */
+/* Defaults for functions that a plugin does not define. They return "ok", and Informant does not call them: the
+ * manifest lists the roles. */
 #define DEFAULT __attribute__((weak))
 
 DEFAULT const char informant_manifest[] = "";
@@ -39,6 +41,10 @@ DEFAULT informant_result informant_on_delete(const informant_event *event, json 
 }
 DEFAULT informant_result informant_reconcile(const informant_request *request, json object) {
     (void)request, (void)object;
+    return informant_ok();
+}
+DEFAULT informant_result informant_on_timer(const informant_tick *tick) {
+    (void)tick;
     return informant_ok();
 }
 DEFAULT informant_result informant_on_synced(const informant_synced *synced) {
@@ -189,12 +195,19 @@ static char *copy_to(char **at, contract_string_t text) {
     return begin;
 }
 
+/* The source that the present call is about. */
+static struct {
+    bool is_known;
+    uint32_t id;
+} call_source;
+
 /* Fills in the event of a call. Returns the memory that holds its strings, to be freed. */
 static char *event_of(informant_event *event, const informant_plugin_types_object_ref_t *about, const informant_plugin_types_call_t *call) {
     size_t key = about->namespace_.len + about->name.len + 2;
     size_t others = about->namespace_.len + about->name.len + about->uid.len + about->resource_version.len + 4;
     char *memory = informant_allocate(others + key), *at = memory;
-    event->source = about->source;
+    call_source.is_known = true;
+    call_source.id = event->source = about->source;
     event->namespace_ = copy_to(&at, about->namespace_);
     event->name = copy_to(&at, about->name);
     event->uid = copy_to(&at, about->uid);
@@ -210,6 +223,8 @@ static json document(const contract_list_u8_t *bytes) { return bytes ? json_of(b
 
 static contract_string_t copied(const char *text) {
     size_t length = strlen(text);
+    /* The bindings free no text without a length. */
+    if (length == 0) return (contract_string_t){NULL, 0};
     uint8_t *memory = informant_allocate(length);
     memcpy(memory, text, length);
     return (contract_string_t){memory, length};
@@ -242,8 +257,8 @@ bool informant_sources(const informant_event *event, const char *informer, contr
         for (size_t i = 0; i < all.len; i++)
             if (are_equal(all.ptr[i].cluster, source.cluster)) sources->ptr[sources->len++] = all.ptr[i].id;
         informant_plugin_store_list_source_info_free(&all);
-        /* An empty list would select all clusters. A pattern has its sources only once its cluster was asked for its kinds, so a retry can
-         * succeed. */
+        /* An empty list would select all clusters. A pattern has its sources only once its cluster was asked for its
+         * kinds, so a retry can succeed. */
         if (sources->len == 0) {
             free(sources->ptr);
             *error = (informant_plugin_store_host_error_t){INFORMANT_PLUGIN_TYPES_ERROR_CODE_NOT_READY,
@@ -252,6 +267,99 @@ bool informant_sources(const informant_event *event, const char *informer, contr
         }
     }
     informant_plugin_store_source_info_free(&source);
+    return ok;
+}
+
+/* --- children --- */
+
+bool informant_children(const informant_request *request, const informant_child *children, size_t count, informant_plugin_kube_children_t *done,
+                        informant_plugin_kube_api_error_t *error) {
+    const informant_event *of = &request->event;
+    informant_plugin_kube_owner_t owner = {of->source, borrowed(of->namespace_), borrowed(of->name), borrowed(of->uid)};
+    informant_plugin_kube_list_child_t list = {informant_allocate(count * sizeof(informant_plugin_kube_child_t)), count};
+    for (size_t i = 0; i < count; i++) {
+        contract_string_t text = borrowed(children[i].object);
+        list.ptr[i] = (informant_plugin_kube_child_t){{text.ptr, text.len}, children[i].whole};
+    }
+    bool ok = informant_plugin_kube_defer_children(&owner, &list, done, error);
+    free(list.ptr);
+    return ok;
+}
+
+/* --- Kubernetes Events --- */
+
+static contract_string_t copied_or_empty(const char *text) { return copied(text ? text : ""); }
+
+static contract_string_t text_at(json object, const char *path) {
+    char *text = json_string(json_at(object, path));
+    if (text == NULL) informant_panic("out of memory");
+    contract_string_t copy = copied(text);
+    free(text);
+    return copy;
+}
+
+/* Moves a text, which its owner then owns no longer. */
+static contract_string_t moved(contract_string_t *text) {
+    contract_string_t moved = *text;
+    *text = (contract_string_t){NULL, 0};
+    return moved;
+}
+
+/* Sets `regarding` to the object of a reference. If it returns false, only the error has to be freed. */
+static bool regarding_of(const informant_reference *of, informant_plugin_recorder_regarding_t *regarding,
+                         informant_plugin_recorder_host_error_t *error) {
+    informant_plugin_store_source_info_t source = {0};
+    bool is_asked = of->event != NULL || (of->cluster == NULL && call_source.is_known);
+    if (is_asked && !informant_plugin_store_source(of->event ? of->event->source : call_source.id, &source, error)) return false;
+    if (of->event)
+        *regarding = (informant_plugin_recorder_regarding_t){.api_version = moved(&source.api_version), .kind = moved(&source.kind),
+                                                             .namespace_ = copied(of->event->namespace_), .name = copied(of->event->name),
+                                                             .uid = copied(of->event->uid)};
+    else if (!json_is_absent(of->object))
+        *regarding = (informant_plugin_recorder_regarding_t){.api_version = text_at(of->object, "apiVersion"), .kind = text_at(of->object, "kind"),
+                                                             .namespace_ = text_at(of->object, "metadata/namespace"),
+                                                             .name = text_at(of->object, "metadata/name"), .uid = text_at(of->object, "metadata/uid")};
+    else
+        *regarding = (informant_plugin_recorder_regarding_t){.api_version = copied_or_empty(of->api_version), .kind = copied_or_empty(of->kind),
+                                                             .namespace_ = copied_or_empty(of->namespace_), .name = copied_or_empty(of->name),
+                                                             .uid = copied_or_empty(of->uid)};
+    regarding->cluster = is_asked ? moved(&source.cluster) : copied_or_empty(of->cluster);
+    informant_plugin_store_source_info_free(&source);
+    return true;
+}
+
+static bool record(const informant_reference *about, const informant_reference *related, informant_event_type type, const char *reason,
+                   const char *action, informant_plugin_recorder_host_error_t *error, const char *format, va_list arguments) {
+    informant_plugin_recorder_regarding_t regarding = {0}, second = {0};
+    bool ok = regarding_of(about, &regarding, error) && (related == NULL || regarding_of(related, &second, error));
+    if (ok) {
+        char *text = format_message(format, arguments);
+        contract_string_t why = borrowed(reason), what = borrowed(action ? action : reason), note = borrowed(text);
+        ok = informant_plugin_recorder_event(&regarding, related ? &second : NULL, (informant_plugin_recorder_event_type_t)type, &why, &what, &note,
+                                             error);
+        free(text);
+    }
+    informant_plugin_recorder_regarding_free(&regarding);
+    informant_plugin_recorder_regarding_free(&second);
+    return ok;
+}
+
+bool informant_record(const informant_event *event, informant_event_type type, const char *reason, informant_plugin_recorder_host_error_t *error,
+                      const char *format, ...) {
+    informant_reference about = {.event = event};
+    va_list arguments;
+    va_start(arguments, format);
+    bool ok = record(&about, NULL, type, reason, NULL, error, format, arguments);
+    va_end(arguments);
+    return ok;
+}
+
+bool informant_record_about(const informant_reference *about, const informant_reference *related, informant_event_type type, const char *reason,
+                            const char *action, informant_plugin_recorder_host_error_t *error, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    bool ok = record(about, related, type, reason, action, error, format, arguments);
+    va_end(arguments);
     return ok;
 }
 
@@ -331,8 +439,23 @@ bool exports_informant_plugin_reconciler_reconcile(informant_plugin_types_object
     return ok;
 }
 
+bool exports_informant_plugin_timer_handler_on_timer(exports_informant_plugin_timer_handler_tick_t *tick,
+                                                     informant_plugin_types_failure_t *err) {
+    call_source.is_known = false;
+    char *memory = informant_allocate(tick->name.len + tick->scheduled.len + 2), *at = memory;
+    informant_tick run = {.missed = tick->missed, .attempt = tick->attempt};
+    run.name = copy_to(&at, tick->name);
+    run.scheduled = copy_to(&at, tick->scheduled);
+    bool ok = succeeded(informant_on_timer(&run), err);
+    free(memory);
+    exports_informant_plugin_timer_handler_tick_free(tick);
+    return ok;
+}
+
 bool exports_informant_plugin_sync_handler_on_synced(uint32_t source, informant_plugin_types_call_t *call,
                                                      informant_plugin_types_failure_t *err) {
+    call_source.is_known = true;
+    call_source.id = source;
     informant_synced synced = {source, call->reason, call->attempt};
     return succeeded(informant_on_synced(&synced), err);
 }

@@ -65,7 +65,10 @@ declare module "informant" {
     readonly resource: string;
     /** Whether objects of the resource have namespaces. */
     readonly namespaced: boolean;
-    /** Whether the source may lack objects that exist, because of a selector. An object that is not found may exist then. */
+    /**
+     * Whether the source may lack objects that exist, because of a selector. An object that is not found may exist
+     * then.
+     */
     readonly partial: boolean;
   }
 
@@ -130,6 +133,18 @@ declare module "informant" {
     readonly cacheIsBehind: boolean;
   }
 
+  /** A run of a timer. */
+  interface Tick {
+    /** The name of the timer. */
+    readonly name: string;
+    /** When the run was due. */
+    readonly scheduled: Time;
+    /** How many earlier runs were missed since the last one; this run stands for them. */
+    readonly missed: number;
+    /** 0 for the first attempt; each retry adds 1. */
+    readonly attempt: number;
+  }
+
   /** The whole object, only `metadata`, nothing, or the fields at JSON pointers; `*` matches every element. */
   type Payload = "whole" | "metadata" | "none" | { fields: string[] };
 
@@ -155,7 +170,10 @@ declare module "informant" {
     payload?: Payload;
   }
 
-  /** A part of an object: `generation`, `labels`, or a JSON pointer. */
+  /**
+   * A part of an object: `generation`, `labels`, or a JSON pointer. `generation` stands for any change of an object
+   * that has none.
+   */
   type Part = "generation" | "labels" | `/${string}`;
 
   /** A kind whose objects lead to those that are reconciled. */
@@ -175,7 +193,10 @@ declare module "informant" {
       apiVersion: string;
       kind: string;
       payload?: Payload;
-      /** What has to change in an object for a call. By default, anything. */
+      /**
+       * What has to change in an object for a call. By default, anything. That it is being deleted, and its
+       * finalizers, always count.
+       */
       when?: Part[];
       /** Only objects in these namespaces. */
       namespaces?: string[];
@@ -188,6 +209,35 @@ declare module "informant" {
     watches?: RelatedRule[];
   }
 
+  /** When `onTimer` is called: at the times of `cron`, or each time that the duration `every` has passed. */
+  type Timer = {
+    /** Unique among the plugin's timers. */
+    name: string;
+    /**
+     * Whether one run stands for those that were missed (`once`, the default), because Informant was down or the run
+     * before had not ended, or they are left out.
+     */
+    missed?: "once" | "skip";
+    /** The most by which a run is delayed at random, such as `30s`. By default, runs are not delayed. */
+    jitter?: string;
+    /** Run it at the start, too. */
+    atStart?: boolean;
+  } & (
+    | {
+        /** Five fields: minute, hour, day of the month, month, day of the week. */
+        cron: string;
+        /** An IANA name, such as `Europe/Berlin`. The default is `UTC`. */
+        zone?: string;
+        every?: never;
+      }
+    | {
+        /** Such as `10s`, `5m` or `1h 30m`. */
+        every: string;
+        cron?: never;
+        zone?: never;
+      }
+  );
+
   /** The manifest (docs/reference/manifest.md), which a script exports as `manifest`. Every member has a default. */
   interface Manifest {
     /** By default the file's name. */
@@ -198,6 +248,8 @@ declare module "informant" {
     events?: EventRule[];
     /** Which objects `reconcile` brings to their wanted state, and what leads to them. Required with `reconcile`. */
     reconciler?: ReconcilerRules;
+    /** When `onTimer` is called. Required with `onTimer`. */
+    timers?: Timer[];
     /** The names of the indexes that `index` returns, or an object that also lists the objects to index. */
     indexes?: string[] | { names: string[]; objects?: IndexRule[] };
     /** The permissions that the plugin requires. */
@@ -210,8 +262,8 @@ declare module "informant" {
     /** The metrics that the plugin has of its own, for `metrics`. */
     metrics?: Metric[];
     /**
-     * Several instances may handle the events: `limits.instances` in the plugin's section. Each object belongs to one of
-     * them; instances share no memory. By default false.
+     * Several instances may handle the events: `limits.instances` in the plugin's section. Each object belongs to one
+     * of them; instances share no memory. By default false.
      */
     parallel?: boolean;
   }
@@ -263,6 +315,9 @@ declare module "informant" {
    */
   type Reconciler<T = any> = (object: T | undefined, request: ReconcileRequest<T>) => Result | Promise<Result>;
 
+  /** `onTimer`: called on the schedule of each timer in the manifest. Runs of one timer follow each other. */
+  type TimerHandler = (tick: Tick) => void | Promise<void>;
+
   /** `onSynced`: called when the handler has received every object of a source. */
   type SyncHandler = (source: Source, call: Call) => void | Promise<void>;
 
@@ -304,8 +359,8 @@ declare module "informant" {
   /** A host call failed. */
   class HostError extends Error {
     /**
-     * For `store`, `kv` and `metrics`: denied, not-here, not-ready, not-found, unknown-informer, unknown-index,
-     * too-large, exhausted, conflict, timeout, stale, unavailable, unsupported, invalid, other.
+     * For `store`, `kv`, `metrics` and `recorder`: denied, not-here, not-ready, not-found, unknown-informer,
+     * unknown-index, too-large, exhausted, conflict, timeout, stale, unavailable, unsupported, invalid, other.
      */
     readonly code: string;
   }
@@ -451,7 +506,7 @@ declare module "informant" {
   /**
    * Remembers values, which must be JSON, across calls, crashes, versions of the script and restarts of Informant.
    * Needs a section `[state]` in config.toml. Changes take effect when the handler has succeeded; one that throws has
-   * changed nothing. For `onAdd`, `onUpdate`, `onDelete` and `onSynced` only.
+   * changed nothing. For handlers and `onSynced` only.
    */
   const kv: {
     /** Returns the value of a key, or undefined. */
@@ -469,8 +524,8 @@ declare module "informant" {
 
   /**
    * Changes metrics of the plugin's own, which the manifest declares in `metrics`. Changes take effect when the handler
-   * has succeeded; one that throws has changed nothing. For `onAdd`, `onUpdate`, `onDelete` and `onSynced` only. A
-   * plugin has at most 1,000 series, and one that nothing has changed for an hour ends.
+   * has succeeded; one that throws has changed nothing. For handlers and `onSynced` only. A plugin has at most 1,000
+   * series, and one that nothing has changed for an hour ends.
    */
   const metrics: {
     /** Adds to a counter or a gauge. The default amount is 1. */
@@ -483,13 +538,139 @@ declare module "informant" {
     replace(name: string, samples: Iterable<{ value: number; labels?: Labels }>): void;
   };
 
+  /** Names an object. */
+  interface Reference {
+    apiVersion: string;
+    kind: string;
+    /** Left out for cluster-scoped objects. */
+    namespace?: string;
+    name: string;
+    uid?: string;
+    /** By default, the cluster of the object that the call is about; in `onSynced`, that of its source. */
+    cluster?: string;
+  }
+
+  /** An object, the event of one, or a reference to one. */
+  type Regarding = KubernetesObject | Event<any> | Reference;
+
+  interface RecordOptions {
+    /** The default is `Normal`. */
+    type?: "Normal" | "Warning";
+    /** Why, in CamelCase: `Crashing`. At most 128 bytes. */
+    reason: string;
+    /** What was done, in CamelCase. By default, the reason. */
+    action?: string;
+    /** For people. Informant cuts its end if it has more than 1,024 bytes. */
+    note?: string;
+    /** Another object that it is about. */
+    related?: Regarding;
+  }
+
+  /**
+   * Records Kubernetes Events, which `kubectl describe` shows. Needs `events = true` in the plugin's `allow`. They are
+   * sent when the call has succeeded: equal ones as a series, and of each object a limited number. One that is lost
+   * fails no call. A call records at most 100.
+   */
+  const recorder: {
+    /**
+     * Records an Event about an object. If the manifest requests `fields` without the name, the namespace and the uid,
+     * pass the event instead of the object.
+     */
+    event(about: Regarding, options: RecordOptions): void;
+  };
+
+  /** An object that belongs to another one. */
+  interface Child {
+    apiVersion: string;
+    kind: string;
+    /** Without a namespace, it is in that of its owner. */
+    metadata: { name: string; namespace?: string; [field: string]: any };
+    [field: string]: any;
+  }
+
+  /** What `kube.children` has deferred. */
+  interface Children {
+    /** How many objects are written, unless they turn out to be as they should. */
+    written: number;
+    /** How many are deleted: they belong to the owner, and are no longer among its children. */
+    pruned: number;
+    /** Objects that exist and belong to somebody else: they stay as they are. `Secret web/a`. */
+    refused: string[];
+    /** Why none is deleted, such as a source that is not live. Absent: all that have to be are. */
+    pruneSkipped?: string;
+  }
+
+  /** A condition for `kube.setStatus`, which adds `lastTransitionTime` and `observedGeneration`. */
+  interface NewCondition {
+    /** In CamelCase, such as `Ready`. An object has one condition of each type. */
+    type: string;
+    status: "True" | "False" | "Unknown";
+    /** In CamelCase. */
+    reason: string;
+    /** For people. */
+    message?: string;
+  }
+
+  /** What a reconciler writes for the object that it is called for. All writes are deferred. */
+  interface Reconciliation {
+    /**
+     * Makes these the objects that belong to the one that is reconciled: `kube.children(request, [deployment])`. It
+     * defers writes of those that are not as they should be, and deletes of those that are no longer among them. The
+     * manifest names their kinds in `reconciler.owns`. Call it once in a call, with all of them, at most 1,000.
+     *
+     * The fields of those in `fields` are applied, and those that others have set stay; a list stands for `fields`. Of
+     * those in `whole`, everything but metadata and status becomes as it is here: for ConfigMap, Secret, Role,
+     * RoleBinding, ResourceQuota and NetworkPolicy.
+     */
+    children(request: ReconcileRequest<any>, objects: Child[] | { fields?: Child[]; whole?: Child[] }): Children;
+    /** The conditions `ChildrenRefused` and `PruneSkipped`, for `setStatus`: what `children` has not done. */
+    conditionsOf(done: Children): NewCondition[];
+    /**
+     * An element of `metadata.ownerReferences`, for an owner in the same namespace or without one. `children` adds it
+     * by itself. An object has one controller; with `controller: false`, the owner is another one.
+     */
+    ownerReference(owner: KubernetesObject | Event<any>, options?: { controller?: boolean }): Required<OwnerReference>;
+    /**
+     * Writes these members of the status, unless the object has them. `null` removes a member, and lists are replaced,
+     * except `conditions`: each takes the place of the one of its type, and the others stay. `lastTransitionTime`
+     * changes only with the `status` of the condition. If the object has a `metadata.generation`, it becomes
+     * `observedGeneration` of the status and of these conditions.
+     *
+     * It is a merge patch of exactly the state that `object` has: if somebody has changed the object since, the write
+     * fails with `conflict`, and `reconcile` is called again. So call it once in a call.
+     */
+    setStatus(
+      request: ReconcileRequest<any>,
+      object: KubernetesObject,
+      status: { conditions?: NewCondition[] | null; [member: string]: any },
+    ): void;
+    /**
+     * Returns whether the object is to be reconciled, for a plugin that has to clean up before its object is gone:
+     * `if (!kube.finalize(request, site, () => removeRecord(site))) return;`
+     *
+     * While the object lacks the finalizer `informant.dev/PLUGIN`, that is added, which leads to the next call: nothing
+     * has an effect before it is there. If the object is being deleted, `cleanup` is called, and then the finalizer is
+     * removed. If `cleanup` throws, the finalizer stays, and so the object; a RetryAfter waits for what takes its time.
+     * If `cleanup` returns a promise, await the result.
+     *
+     * The writes are merge patches of exactly the state that `object` has. If somebody has changed the object since,
+     * `reconcile` is called again, also after `cleanup`, which must be able to run twice.
+     */
+    finalize(
+      request: ReconcileRequest<any>,
+      object: KubernetesObject | undefined,
+      cleanup: () => PromiseLike<unknown>,
+    ): boolean | Promise<boolean>;
+    finalize(request: ReconcileRequest<any>, object: KubernetesObject | undefined, cleanup: () => void): boolean;
+  }
+
   /**
    * Calls the Kubernetes API server with Informant's identity. Informant checks every call against `allow.kube` in the
    * plugin's section. A call that is not granted throws a KubeError with the code `denied`; its message contains the
    * line that would grant it. Reads cost the API server work: read what informers cache from `store`. In `index` every
    * call fails with `not-here`. Writes return the object as stored.
    */
-  const kube: Writes<any> & {
+  const kube: Writes<any> & Reconciliation & {
     /** The address of an object's status: `kube.patch(kube.status(event), { status: { … } })`. */
     status(address: ObjectAddress): Address;
     /** Returns the object, or undefined. */
@@ -543,8 +724,8 @@ declare module "informant" {
     /** A text or bytes. For an object, write `JSON.stringify(…)` and the header `content-type`. */
     body?: string | ArrayBuffer | ArrayBufferView;
     /**
-     * By default, `follow`: at most five, each of which has to be granted. Credentials are dropped on the way to another
-     * origin. `manual` returns the redirect, `error` rejects.
+     * By default, `follow`: at most five, each of which has to be granted. Credentials are dropped on the way to
+     * another origin. `manual` returns the redirect, `error` rejects.
      */
     redirect?: "follow" | "manual" | "error";
   }

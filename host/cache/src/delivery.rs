@@ -12,13 +12,16 @@ pub(crate) mod relations;
 pub(crate) mod requeues;
 pub(crate) mod spacing;
 pub(crate) mod suspects;
+pub(crate) mod tick;
 pub(crate) mod timers;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use informant_object::{Key, KeyRef, Object, SourceId};
 
 pub use self::reason::Reason;
+pub use self::tick::Tick;
 pub use crate::readiness::Awaited;
 
 use crate::Moment;
@@ -32,7 +35,7 @@ use crate::delivery::lanes::Lane;
 pub struct Delivery {
     /// Identifies this delivery in `done` and `give_back`.
     pub token: DeliveryToken,
-    /// The source the object came from.
+    /// The source the object came from; of a [`Notification::Tick`], none that exists.
     pub source: SourceId,
     /// The lane of the key: which consumer receives it.
     pub lane: Lane,
@@ -86,6 +89,8 @@ pub enum Notification {
     },
     /// Every key of the source was attempted since its cursor (initial list or replay) began.
     Synced,
+    /// A run of a timer is due.
+    Tick(Arc<Tick>),
 }
 
 /// Identifies one delivery. A listener never reuses a token.
@@ -103,7 +108,7 @@ pub enum DeliveryOutcome {
     /// The handler accepted it, and asks to be called again for the key after this time, at least
     /// [`REQUEUE_AFTER_MIN`](options::REQUEUE_AFTER_MIN). That call has [`Reason::RequeueAfter`]; it is an update to
     /// the present state without `old`, or the same delete. The next call for the key, for whatever reason, cancels it.
-    /// After [`Notification::Synced`] it is the same as `Ok`.
+    /// After [`Notification::Synced`] and [`Notification::Tick`] it is the same as `Ok`.
     RequeueAfter(Duration),
     /// The handler was not called, because no field it subscribes to changed (see [`Delivery::exact_old`]). Counts as
     /// accepted.
@@ -152,17 +157,17 @@ pub enum NextBatch {
 }
 
 impl Notification {
-    /// The key of the object; none for [`Notification::Synced`].
+    /// The key of the object; none for [`Notification::Synced`] and [`Notification::Tick`].
     #[must_use]
     pub fn key(&self) -> Option<KeyRef<'_>> {
         match self {
             Notification::Add(object) | Notification::Update { new: object, .. } => Some(object.key()),
             Notification::Delete { key, .. } => Some(key.as_ref()),
-            Notification::Synced => None,
+            Notification::Synced | Notification::Tick(_) => None,
         }
     }
 
-    /// The name of the event in metrics: `add`, `update`, `delete`, `sync`.
+    /// The name of the event in metrics: `add`, `update`, `delete`, `sync`, `timer`.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
@@ -170,12 +175,13 @@ impl Notification {
             Notification::Update { .. } => "update",
             Notification::Delete { .. } => "delete",
             Notification::Synced => "sync",
+            Notification::Tick(_) => "timer",
         }
     }
 }
 
 impl Delivery {
-    /// The key of the object; none for [`Notification::Synced`].
+    /// The key of the object; none for [`Notification::Synced`] and [`Notification::Tick`].
     #[must_use]
     pub fn key(&self) -> Option<KeyRef<'_>> {
         self.notification.key()

@@ -113,6 +113,8 @@ impl dyn EventHandler + '_ {
                 final_state_unknown,
             } => self.on_delete(key.as_ref(), last.as_ref(), *final_state_unknown, &context),
             Notification::Synced => self.on_synced(&context),
+            // Its timers are its own.
+            Notification::Tick(_) => Ok(()),
         }
     }
 }

@@ -12,10 +12,10 @@
 //!
 //! # The life of a slot
 //!
-//! A slot belongs to a subject (an object, the end of a list) and exists while something of it is pending or in flight.
-//! It holds what the handler *knows*, the *first* state that follows, and the *rest*, in order. A *state* becomes an
-//! *event* when it is handed out (`state`); a *delivery* is one attempt. What the handler knows changes when the
-//! event ends.
+//! A slot belongs to a subject (an object, the end of a list, a timer) and exists while something of it is pending or
+//! in flight. It holds what the handler *knows*, the *first* state that follows, and the *rest*, in order. A *state*
+//! becomes an *event* when it is handed out (`state`); a *delivery* is one attempt. What the handler knows changes when
+//! the event ends.
 //!
 //! | the slot is | when | known | first | rest |
 //! |---|---|---|---|---|
@@ -64,6 +64,7 @@
 //!   share of its time, all together: what they wait for delays no other namespace.
 //! - Sources whose objects only [lead to others](Control::set_relations) are not delivered: their changes are causes
 //!   of calls. With any such source the listener is keyed, and a call has the reason of its first cause.
+//! - A run of a timer ([`Consumer::tick`]) is delivered as an event; of one timer there is one at a time.
 //! - A handler that [asks for another call](DeliveryOutcome::RequeueAfter) of a key receives one, with its present
 //!   state, unless it is called for the key before. Such a timer is no pending event.
 //!
@@ -87,6 +88,7 @@ mod sources;
 mod state;
 mod stats;
 mod subject;
+mod tick;
 mod transfer;
 mod waits;
 mod wake;
@@ -120,7 +122,9 @@ pub use crate::delivery::options::{
     SPACED_KEYS_MAX, SUSPECT_SHARE_PERCENT, SUSPECT_TIME, SUSPECTS_MAX, TIMEOUTS_MAX, TRAPS_MAX, UNACCEPTED_KEYS_MAX,
 };
 pub use crate::delivery::relations::{RelatedTo, Relation, Relations};
-pub use crate::delivery::{Awaited, Delivery, DeliveryOutcome, DeliveryToken, NextBatch, NextDelivery, Notification};
+pub use crate::delivery::{
+    Awaited, Delivery, DeliveryOutcome, DeliveryToken, NextBatch, NextDelivery, Notification, Tick,
+};
 
 use self::queue::Queue;
 use self::replay::ReplayGate;
@@ -207,6 +211,8 @@ struct Listener {
     waits_for: LaneSet,
     /// Sources that became synced and were not yet reported to the callback.
     newly_synced: Vec<SourceId>,
+    /// Runs of timers that have ended, with whether they were accepted, and were not yet reported to the callback.
+    ended_ticks: Vec<(Arc<Tick>, bool)>,
     replay_gate: ReplayGate,
 }
 
@@ -233,6 +239,7 @@ impl Listener {
             waits_until: None,
             waits_for: LaneSet::FIRST,
             newly_synced: Vec::new(),
+            ended_ticks: Vec::new(),
             replay_gate: ReplayGate::default(),
             options,
         }

@@ -23,19 +23,23 @@ const VERBS: [(&str, KubeVerb); 6] = [
 pub(crate) struct Allow {
     pub(crate) kube: Vec<Located<KubeGrant>>,
     pub(crate) http: Vec<Located<HttpGrant>>,
+    pub(crate) events: bool,
 }
 
-/// `allow.kube = [{ verbs = ["patch"], resource = "v1/pods", namespaces = ["default"] }]`, and `allow.http`.
+/// `allow.kube = [{ verbs = ["patch"], resource = "v1/pods", namespaces = ["default"] }]`, `allow.http`,
+/// and `allow.events = true`.
 pub(crate) fn read(plugin: &Table<'_>) -> Allow {
     let Some(allow) = plugin.table("allow") else {
         return Allow::default();
     };
     let kube = allow.tables("kube").unwrap_or_default();
     let http = allow_http::read(&allow);
+    let events = allow.boolean("events").unwrap_or(false);
     allow.finish(PLANNED);
     Allow {
         kube: kube.iter().filter_map(read_grant).collect(),
         http,
+        events,
     }
 }
 

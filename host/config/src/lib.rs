@@ -13,7 +13,7 @@
 //! source units name
 //! problem
 //! table
-//! listen pointers resources script_runners state cache http allow_http plugins
+//! listen pointers resources script_runners state cache http allow_http plugins timers
 //! allow cluster health informer
 //! admin plugin
 //! references
@@ -46,6 +46,7 @@ mod script_runners;
 mod source;
 mod state;
 mod table;
+mod timers;
 mod units;
 
 use std::collections::BTreeMap;

@@ -17,6 +17,7 @@ use crate::name;
 use crate::script_runners::ScriptRunnersSection;
 use crate::source::{FilePosition, Located};
 use crate::table::{Planned, Table};
+use crate::timers;
 
 const PLANNED: &Planned = &[
     (
@@ -147,6 +148,7 @@ fn read_keys(name: &str, table: &Table<'_>, runners: &ScriptRunnersSection) -> O
         limits: read_limits(table),
         resync: table.duration("resync", RESYNC_MIN..=RESYNC_MAX),
         min_interval: table.duration("min-interval", INTERVAL_MIN..=INTERVAL_MAX),
+        timers: timers::read(table),
         calls_per_second_max: table.rate("max-rate", 1..=CALLS_PER_SECOND_MAX),
         wait_for: table.choice("wait-for", &WAIT_FOR).unwrap_or_default(),
         wait_for_max: table
@@ -167,6 +169,7 @@ fn read_keys(name: &str, table: &Table<'_>, runners: &ScriptRunnersSection) -> O
         required: read_required(table, Required::No),
         allow_kube: allow.kube.iter().map(|grant| grant.value.clone()).collect(),
         allow_http: allow.http.iter().map(|grant| grant.value.clone()).collect(),
+        allow_events: allow.events,
         content: component.as_ref()?.value.clone(),
     };
     let positions = PluginPositions {
@@ -268,7 +271,8 @@ fn read_sha256(table: &Table<'_>) -> Option<Digest> {
 fn read_informers(table: &Table<'_>) -> Vec<(String, Located<String>)> {
     if !table.has("informers") {
         let message = format!("{} lacks `informers`", table.title());
-        let help = "list the informers whose events it receives: informers = [\"pods\"]";
+        let help = "list the informers whose events it receives: informers = [\"pods\"]; or none, for a plugin that only \
+                    has timers: informers = []";
         table.refuse(table.position(), message, help);
         return Vec::new();
     }
@@ -276,11 +280,6 @@ fn read_informers(table: &Table<'_>) -> Vec<(String, Located<String>)> {
         let Some(names) = table.strings("informers") else {
             return Vec::new();
         };
-        if names.is_empty() {
-            let message = "`informers` is empty";
-            let help = "list the informers whose events it receives: informers = [\"pods\"]";
-            table.refuse(table.value_position("informers"), message, help);
-        }
         return names.into_iter().map(|name| (name.value.clone(), name)).collect();
     }
     let Some(aliases) = table.table("informers") else {

@@ -1,6 +1,7 @@
-//! Durations and sizes in config.toml: a number and a unit.
+//! Sizes and rates in config.toml: a number and a unit. Durations are those of the specs.
 
-use std::time::Duration;
+pub(crate) use informant_spec::DURATION_FORM;
+pub use informant_spec::{parse_duration, show_duration};
 
 /// Units of size, longest first so that `KiB` is not read as `B`.
 const SIZE_UNITS: [(&str, u64); 7] = [
@@ -12,9 +13,6 @@ const SIZE_UNITS: [(&str, u64); 7] = [
     ("GB", 1_000_000_000),
     ("B", 1),
 ];
-
-/// The format of a duration, for messages.
-pub(crate) const DURATION_FORM: &str = "a number and a unit: \"500ms\", \"5s\", \"1m 30s\", \"2h\"";
 
 /// The format of a size, for messages.
 pub(crate) const SIZE_FORM: &str = "a whole number and a unit: \"512KiB\", \"64MiB\", \"1GiB\"";
@@ -29,12 +27,6 @@ pub(crate) fn parse_rate(text: &str) -> Option<u64> {
     is_number.then(|| number.parse().ok()).flatten()
 }
 
-/// Reads `"5s"`, `"1m 30s"`.
-#[must_use]
-pub fn parse_duration(text: &str) -> Option<Duration> {
-    humantime::parse_duration(text).ok()
-}
-
 /// Reads `"64MiB"` into bytes. No fractions: `"1.5GiB"` is `"1536MiB"`.
 pub(crate) fn parse_size_bytes(text: &str) -> Option<u64> {
     let (number, unit) = SIZE_UNITS
@@ -44,16 +36,6 @@ pub(crate) fn parse_size_bytes(text: &str) -> Option<u64> {
         return None;
     }
     number.parse::<u64>().ok()?.checked_mul(*unit)
-}
-
-/// Writes a duration as config.toml would.
-#[must_use]
-pub fn show_duration(duration: Duration) -> String {
-    // humantime spells out days only.
-    humantime::format_duration(duration)
-        .to_string()
-        .replace("days", "d")
-        .replace("day", "d")
 }
 
 /// Writes a size in the largest binary unit that divides it.
@@ -103,12 +85,9 @@ mod tests {
     }
 
     #[test]
-    fn shown_values_parse_again() {
+    fn shown_sizes_parse_again() {
         for bytes in [0, 1, 1_000, 1 << 10, 1 << 20, 3 << 29, 1 << 30] {
             assert_eq!(parse_size_bytes(&show_size(bytes)), Some(bytes));
-        }
-        for duration in [1, 2, 1_000, 90_000, 3_600_000, 86_400_000, 604_800_000].map(Duration::from_millis) {
-            assert_eq!(parse_duration(&show_duration(duration)), Some(duration));
         }
     }
 }

@@ -59,6 +59,8 @@ impl ClientSource for BTreeMap<String, Client> {
 pub(crate) struct ClusterApi {
     clusters: Box<dyn ClientSource>,
     environment: Arc<dyn Environment>,
+    /// The name of this process: that of its pod.
+    process: String,
 }
 
 impl ClusterApi {
@@ -67,6 +69,7 @@ impl ClusterApi {
         Self {
             clusters: Box::new(clusters),
             environment,
+            process: std::env::var("HOSTNAME").unwrap_or_else(|_| "informant".to_owned()),
         }
     }
 
@@ -114,6 +117,10 @@ fn meant<'a>(names: &'a [String], cluster: &'a str) -> &'a str {
 }
 
 impl KubeApi for ClusterApi {
+    fn process(&self) -> &str {
+        &self.process
+    }
+
     fn cluster(&self, name: &str) -> Result<String, KubeError> {
         match self.client(name) {
             Err(error) if error.code == KubeErrorCode::Invalid => Err(error),

@@ -110,6 +110,16 @@ impl Permissions {
         }
     }
 
+    /// Adds what the plugin `name` needs to record Kubernetes Events.
+    pub(crate) fn add_events(&mut self, name: &str) {
+        let target = RuleTarget {
+            group: "events.k8s.io".to_owned(),
+            resource: "events".to_owned(),
+            names: Vec::new(),
+        };
+        self.add(None, target, ["create", "patch"], &format!("[plugin.{name}]"));
+    }
+
     /// Adds what the admin server needs to ask the API server about its callers.
     pub(crate) fn add_reviews(&mut self) {
         for (group, resource) in REVIEWS {

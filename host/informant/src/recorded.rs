@@ -2,7 +2,7 @@
 
 use http::HeaderMap;
 use informant_config::show_duration;
-use informant_plugin_host::{CallResult, KubeRequest, ObservedCall};
+use informant_plugin_host::{CallResult, KubeRequest, KubernetesEvent, ObservedCall};
 use serde_json::{Map, Value, json};
 
 /// How the names of scenario files end.
@@ -21,12 +21,20 @@ pub(crate) fn literal(text: &str) -> String {
     text.replace('*', "\\*")
 }
 
-/// A call of a handler, about an object or a source of `resource`.
+/// A call of a handler, about an object or a source of `resource`, or a timer.
 pub(crate) fn call(call: &ObservedCall, resource: &str) -> Map<String, Value> {
     let mut entry = Map::new();
     let mut set = |name: &str, value: Value| drop(entry.insert(name.to_owned(), value));
     set("call", call.function.into());
-    if let Some(about) = &call.about {
+    let timer = call
+        .about
+        .as_ref()
+        .and_then(|about| Some((about, about.timer.as_ref()?)));
+    if let Some((about, (timer, missed))) = timer {
+        set("timer", timer.as_str().into());
+        set("missed", (*missed).into());
+        set("attempt", about.attempt.into());
+    } else if let Some(about) = &call.about {
         let object = match &about.object {
             Some((namespace, name)) => reference(resource, namespace, name),
             None => resource.to_owned(),
@@ -46,6 +54,21 @@ pub(crate) fn call(call: &ObservedCall, resource: &str) -> Map<String, Value> {
     }
     if let Some(after) = after {
         set("requeueAfter", show_duration(after).into());
+    }
+    entry
+}
+
+/// A Kubernetes Event.
+pub(crate) fn event(event: &KubernetesEvent) -> Value {
+    let mut entry = json!({
+        "type": event.event_type,
+        "reason": event.reason,
+        "action": event.action,
+        "note": event.note,
+        "regarding": event.regarding,
+    });
+    if let Some(related) = &event.related {
+        entry["related"] = related.as_str().into();
     }
     entry
 }

@@ -26,6 +26,7 @@ mod failure_warnings;
 mod outcomes;
 mod relations;
 mod source_rules;
+mod timers;
 
 mod sync {
     pub(super) use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,6 +45,8 @@ pub(crate) use crate::actor::live_status::{InstanceId, PausedBy};
 use crate::actor::mailbox::CommandSender;
 use crate::actor::outcomes::Outcomes;
 use crate::actor::probation::Probation;
+pub use crate::actor::timers::TimerTriggered;
+use crate::actor::timers::Timers;
 use crate::bindings::informant::plugin::types::Failure;
 use crate::capability::parts::{ActorWaker, CapabilityTask, PluginParts};
 use crate::capability::permission::CallKind;
@@ -94,6 +97,8 @@ pub(crate) struct PluginContext {
     pub(crate) captures: Arc<Captures>,
     /// Lines about calls that were denied memory.
     denials: Mutex<LogThrottle>,
+    /// None, if it never had any.
+    timers: Mutex<Option<Box<Timers>>>,
     /// Calls again what waits for a source or an index.
     _ready: ReadyWatch,
     status: Mutex<LiveStatus>,
@@ -133,7 +138,7 @@ impl ActorKind {
     /// Whether a component with `roles` needs this actor to have an instance.
     pub(crate) fn is_needed(self, roles: Roles) -> bool {
         match self {
-            ActorKind::Events => roles.wants_events(),
+            ActorKind::Events => roles.has_handler(),
             ActorKind::Index => roles.has(Role::IndexFuncs),
         }
     }
@@ -156,6 +161,7 @@ impl PluginContext {
             spec: &config.spec,
             services: &runtime.services,
             env: &runtime.env,
+            wall: &runtime.wall,
             dry_run: &effects,
             waker: &waker,
         };
@@ -182,6 +188,7 @@ impl PluginContext {
             overruns: Arc::default(),
             captures: Arc::default(),
             denials: Mutex::new(LogThrottle::new(1, DENIED_MEMORY_WARNING_PERIOD)),
+            timers: Mutex::default(),
             _ready: ready,
             status: Mutex::new(LiveStatus {
                 instances: BTreeMap::new(),
@@ -224,6 +231,12 @@ impl PluginContext {
         self.effects.set_dry_run(config.spec.is_dry_run);
         self.capabilities.configure(&config.spec, &config.grants, now);
         *lock(&self.config) = Arc::clone(config);
+    }
+
+    /// Wakes its event actor, once there is one.
+    fn waker_of_actor(&self) -> Arc<dyn Fn() + Send + Sync> {
+        let waker = Arc::clone(&self.waker);
+        Arc::new(move || waker.wake())
     }
 
     /// What runs besides its actors.

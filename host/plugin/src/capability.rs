@@ -19,7 +19,7 @@
 //! ```layers
 //! parts permission
 //! store kube kv metrics log
-//! http
+//! http recorder
 //! ```
 
 pub(crate) mod http;
@@ -29,6 +29,7 @@ pub(crate) mod log;
 pub(crate) mod metrics;
 pub(crate) mod parts;
 pub(crate) mod permission;
+pub(crate) mod recorder;
 pub(crate) mod store;
 
 use std::sync::Arc;
@@ -225,6 +226,7 @@ capabilities! {
     kv: kv::KvPlugin,
     metrics: metrics::MetricsPlugin,
     http: http::HttpPlugin,
+    recorder: recorder::RecorderPlugin,
     log: log::LogPlugin,
 }
 

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use informant_cache::Environment;
 
-use crate::observed::{Effect, Observed};
+use crate::observed::{Effect, KubernetesEvent, Observed};
 use crate::sync::lock;
 use crate::text::truncated_at;
 
@@ -108,6 +108,11 @@ impl Effects {
         if self.is_observed() {
             self.observed.had_effect(&self.bounded(effect()), false);
         }
+    }
+
+    /// Tells the observer of a Kubernetes Event, if there is one.
+    pub(crate) fn recorded(&self, event: impl FnOnce() -> KubernetesEvent) {
+        self.observed.recorded(event);
     }
 
     /// Records what was withheld, now.

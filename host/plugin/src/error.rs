@@ -187,6 +187,15 @@ pub enum LoadProblem {
         key: &'static str,
         value: &'static str,
     },
+    #[error(
+        "has no timer {timer:?}, whose schedule [plugin.{plugin}.timers] of config.toml sets; {}",
+        known_timers(.known)
+    )]
+    UnknownTimer {
+        plugin: String,
+        timer: String,
+        known: Vec<String>,
+    },
     #[error("{0}")]
     Script(String),
     /// `describe` failed, which can depend only on the component and its `config`.
@@ -323,4 +332,10 @@ pub enum HostError {
     Ticker(std::io::Error),
     #[error("the directory for compiled plugins, {}: {problem}", path.display())]
     CacheDir { path: PathBuf, problem: String },
+}
+fn known_timers(known: &[String]) -> String {
+    match known {
+        [] => "its manifest has none".to_owned(),
+        known => format!("its manifest has {}", known.join(", ")),
+    }
 }

@@ -13,6 +13,7 @@ use crate::actor::events::swap::{instance_count, source_identity};
 use crate::artifacts::Artifacts;
 use crate::artifacts::last_good::LastGood;
 use crate::capability::Services;
+use crate::clock::{ScenarioClock, WallClock};
 use crate::component::binary::SdkInfo;
 use crate::component::by_digest::SharedByDigest;
 use crate::component::manifest::Manifest;
@@ -26,10 +27,10 @@ use crate::error::{HostError, LoadError, LoadProblem};
 use crate::instance::config::PluginConfig;
 use crate::instance::guest;
 use crate::instance::version::LoadedVersion;
-use crate::instance::wasi::ScenarioClock;
 use crate::metrics::PluginMetrics;
 use crate::plugin::{self, Plugin};
 use crate::runtime::Runtime;
+use crate::runtime::clock_watch::ClockWatch;
 use crate::runtime::load_turns::LoadTurns;
 
 /// The parts of a host.
@@ -124,7 +125,7 @@ impl PluginHost {
     /// # Errors
     /// [`HostError`]: WebAssembly does not run on this machine, or the directory for artifacts is not safe.
     pub fn new(options: HostOptions) -> Result<PluginHost, HostError> {
-        PluginHost::with_clock(options, None)
+        PluginHost::with_clock(options, WallClock::System)
     }
 
     /// As [`new`](Self::new), for a run of a scenario: on a runtime with one thread, whose clock may be paused. For
@@ -134,10 +135,10 @@ impl PluginHost {
     /// As [`new`](Self::new).
     pub fn for_scenario(options: HostOptions, unix_time: Duration) -> Result<PluginHost, HostError> {
         let clock = ScenarioClock::new(&options.env, unix_time);
-        PluginHost::with_clock(options, Some(clock))
+        PluginHost::with_clock(options, WallClock::Scenario(clock))
     }
 
-    fn with_clock(options: HostOptions, scenario_clock: Option<ScenarioClock>) -> Result<PluginHost, HostError> {
+    fn with_clock(options: HostOptions, wall: WallClock) -> Result<PluginHost, HostError> {
         let engine_error = |error: wasmtime::Error| HostError::Engine(format!("{error:#}"));
         let engine = engine::engine().map_err(engine_error)?;
         let HostOptions {
@@ -164,7 +165,7 @@ impl PluginHost {
             metrics.artifacts.clone(),
         )?;
         Ok(PluginHost(Arc::new(Runtime {
-            last_good: LastGood::new(artifacts.path().filter(|_| scenario_clock.is_none())),
+            last_good: LastGood::new(artifacts.path().filter(|_| wall.scenario().is_none())),
             load_turns: Arc::new(LoadTurns::new(metrics.loads_waiting.clone())),
             scheduler: Arc::new(CpuScheduler::new(handle.metrics().num_workers())),
             artifacts,
@@ -179,7 +180,8 @@ impl PluginHost {
             services,
             metrics,
             blocking_pool: Some(handle),
-            scenario_clock,
+            wall,
+            clock_watch: ClockWatch::default(),
         })))
     }
 

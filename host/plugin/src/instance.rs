@@ -14,11 +14,14 @@ pub(crate) mod wasi;
 use std::pin::pin;
 use std::time::Duration;
 
+use informant_cache::listener::Tick;
 use informant_cache::{Awaited, Reason};
 use informant_object::SourceId;
+use jiff::Timestamp;
 use wasmtime::{Engine, Store};
 
 use crate::bindings::exports::informant::plugin::reconciler::Request;
+use crate::bindings::exports::informant::plugin::timer_handler;
 use crate::bindings::informant::plugin::types::{self, Call, Failure, ObjectRef};
 use crate::capability::parts::CallEnd;
 use crate::capability::permission::CallKind;
@@ -231,6 +234,20 @@ impl Instance {
         Some(called)
     }
 
+    pub(crate) async fn on_timer(&mut self, tick: &Tick, attempt: u32) -> Option<Called<Result<(), Failure>>> {
+        let seen = self.is_observed().then(|| ObservedSubject::of_timer(tick, attempt));
+        let scheduled = rfc3339(tick.scheduled_ms);
+        let tick = timer_handler::Tick {
+            name: &tick.timer,
+            scheduled: &scheduled,
+            missed: tick.missed,
+            attempt,
+        };
+        let called = call!(self, timer, CallKind::Event, None, "on-timer", call_on_timer(tick))?;
+        self.observe("on-timer", seen, &called, |()| None);
+        Some(called)
+    }
+
     pub(crate) async fn on_synced(&mut self, source: u32, call: Call) -> Option<Called<Result<(), Failure>>> {
         let seen = self.is_observed().then(|| ObservedSubject::of_source(source, &call));
         let called = call!(
@@ -421,6 +438,13 @@ fn is_refusal(error: &wasmtime::Error) -> bool {
 fn refusal(error: &wasmtime::Error, store: &Store<GuestState>) -> LoadProblem {
     let cause = store.data().limiter.explain().unwrap_or_else(|| format!("{error:#}"));
     LoadProblem::Instantiate(cause)
+}
+
+/// A time in milliseconds since 1970, as text in UTC: `2026-11-28T08:00:00Z`.
+fn rfc3339(unix_ms: i64) -> String {
+    let time = Timestamp::from_millisecond(unix_ms);
+    // What is scheduled was such a time before.
+    time.map_or_else(|_| String::new(), |time| time.to_string())
 }
 
 impl From<Reason> for types::Reason {

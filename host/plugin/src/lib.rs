@@ -37,7 +37,7 @@
 //!   it. `simulated`: a host for simulations, without a ticker and threads (feature `simulation`).
 //!
 //! ```layers
-//! text sync json_error bindings
+//! text sync json_error bindings clock
 //! engine
 //! bodies
 //! error
@@ -64,6 +64,7 @@ mod bindings;
 mod bodies;
 mod capability;
 mod capture;
+mod clock;
 mod component;
 mod effects;
 mod engine;
@@ -87,6 +88,7 @@ mod sync;
 mod testing;
 mod text;
 
+pub use actor::TimerTriggered;
 pub use actor::replay::ReplayedCall;
 pub use bindings::CONTRACT;
 pub use capability::Services;
@@ -94,7 +96,7 @@ pub use capability::http::client::{HttpBody, HttpCall, HttpClient, HttpError, Ht
 pub use capability::http::{ClosedHost, forbidden_address};
 pub use capability::kube::api::{
     KubeAction, KubeAddress, KubeApi, KubeCall, KubeDelete, KubeError, KubeErrorCode, KubeFuture, KubeList,
-    KubePatchKind, KubePropagation, KubeWrite,
+    KubePatchKind, KubePropagation, KubePurpose, KubeWrite,
 };
 pub use capability::kube::writes::{WritesStatus, WritingKey};
 pub use capability::kv::key_value::{KeyValue, KvChange, KvHandled, KvHeld, KvOpening, KvSpace, KvUsage, NoKeys};
@@ -104,8 +106,8 @@ pub use capture::{
 };
 pub use component::binary::SdkInfo;
 pub use component::manifest::{
-    By, EventRule, IndexRule, Indexes, Manifest, MetricDeclaration, MetricKind, PrimaryRule, ReconcilerRules,
-    RelatedRule, Requirement, When,
+    By, EventRule, EventsNeed, IndexRule, Indexes, Manifest, MetricDeclaration, MetricKind, PrimaryRule,
+    ReconcilerRules, RelatedRule, Requirement, When,
 };
 pub use component::precompile::{Architecture, PrecompileError, precompile_runner};
 pub use component::roles::{Role, Roles};
@@ -117,14 +119,16 @@ pub use engine::trap::{TrapKind, TrapReport, trap_report_lines};
 pub use error::{HostError, LoadError, LoadProblem, ManifestError, RunnerProblem};
 pub use host::{HostOptions, Inspection, PluginHost};
 pub use metrics::PluginMetrics;
-pub use observed::{CallResult, Effect, EffectKind, ObservedCall, ObservedDelivery, ObservedSubject, PluginObserver};
+pub use observed::{
+    CallResult, Effect, EffectKind, KubernetesEvent, ObservedCall, ObservedDelivery, ObservedSubject, PluginObserver,
+};
 pub use output::GUEST_TARGET;
 pub use plugin::{Plugin, PreparedChange, Stopped, Swapped};
 pub use preflight::Preflight;
 pub use schema::{CONTEXT_SCHEMA, MANIFEST_SCHEMA};
 #[cfg(feature = "simulation")]
 pub use simulated::SimulatedGuests;
-pub use status::{PluginState, PluginStatus, Reload, StuckOn};
+pub use status::{EndedRun, PluginState, PluginStatus, Reload, StuckOn, TimerStatus};
 
 /// Limits that other crates show or keep to.
 pub mod limits {

@@ -51,6 +51,8 @@ pub(crate) struct PluginSeries {
     state: Labeled<1, Gauge>,
     pub(crate) state_lost: Counter,
     index_objects: Labeled<1, Counter>,
+    timer_missed: Labeled<1, Counter>,
+    timer_success: Labeled<1, Gauge>,
 }
 
 /// The counters of one plugin's events from one informer: a row per kind of event, a column per result. Each plugin has
@@ -71,7 +73,7 @@ pub(crate) struct IndexCounters {
 }
 
 /// Label values of events, in the order of the output.
-const EVENTS: [&str; 4] = ["add", "delete", "sync", "update"];
+const EVENTS: [&str; 5] = ["add", "delete", "sync", "timer", "update"];
 
 /// Label values of a call's result, in the order of the output.
 const RESULTS: [&str; 8] = [
@@ -110,6 +112,8 @@ impl Default for PluginSeries {
             state: Labeled::new(["state"]),
             state_lost: Counter::default(),
             index_objects: Labeled::new(["result"]),
+            timer_missed: Labeled::new(["timer"]),
+            timer_success: Labeled::new(["timer"]),
         }
     }
 }
@@ -159,6 +163,17 @@ impl SeriesSet for PluginSeries {
         FamilyOf::new("plugin_index_objects", "Objects indexed by plugins, by result", |of| {
             &of.index_objects
         }),
+        FamilyOf::new(
+            "plugin_timer_missed",
+            "Runs of timers that were not made when they were due",
+            |of| &of.timer_missed,
+        ),
+        FamilyOf::with_unit(
+            "plugin_timer_last_success_timestamp",
+            "When a run of a timer last succeeded, since 1970",
+            Unit::Seconds,
+            |of| &of.timer_success,
+        ),
     ];
 }
 
@@ -211,6 +226,18 @@ impl PluginSeries {
     /// The counters of events from the informer `informer`.
     pub(crate) fn events_of(&self, informer: &str) -> EventCounters {
         lock(&self.events.0).entry(informer.into()).or_default().clone()
+    }
+
+    /// Runs of a timer were not made when they were due.
+    pub(crate) fn timer_missed(&self, timer: &str, missed: u32) {
+        if missed > 0 {
+            self.timer_missed.of([timer.to_owned()]).inc_by(missed.into());
+        }
+    }
+
+    /// A run of a timer has succeeded.
+    pub(crate) fn timer_succeeded(&self, timer: &str, unix_seconds: i64) {
+        self.timer_success.of([timer.to_owned()]).set(unix_seconds);
     }
 
     /// An instance was rebuilt because of `reason`: `trap`, `memory`, `timeout` or `init`.

@@ -11,7 +11,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use informant_cache::listener::DeliveryOutcome;
+use informant_cache::listener::{DeliveryOutcome, Tick};
 use informant_cache::{Moment, SourceInfo};
 use informant_object::{KeyRef, SourceId};
 
@@ -33,6 +33,9 @@ pub trait PluginObserver: fmt::Debug + Send + Sync {
 
     /// A plugin had an effect, or would have had it without dry run (`is_withheld`).
     fn had_effect(&self, _plugin: &str, _effect: &Effect, _is_withheld: bool) {}
+
+    /// A call has recorded a Kubernetes Event, and succeeded.
+    fn recorded(&self, _plugin: &str, _event: &KubernetesEvent) {}
 }
 
 /// A call into a guest.
@@ -49,8 +52,10 @@ pub struct ObservedCall {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObservedSubject {
     pub source: SourceId,
-    /// Namespace and name; none for `on-synced`.
+    /// Namespace and name; none for `on-synced` and `on-timer`.
     pub object: Option<(String, String)>,
+    /// Of `on-timer`: the timer, and how many runs were missed.
+    pub timer: Option<(String, u32)>,
     /// As in the contract: `watch`.
     pub reason: &'static str,
     /// 0 for the first one.
@@ -86,12 +91,27 @@ pub struct ObservedDelivery<'a> {
     pub outcome: &'a DeliveryOutcome,
 }
 
+/// A Kubernetes Event that a call has recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KubernetesEvent {
+    /// `Normal` or `Warning`.
+    pub event_type: &'static str,
+    pub reason: String,
+    pub action: String,
+    pub note: String,
+    /// `Pod web/a`.
+    pub regarding: String,
+    pub related: Option<String>,
+}
+
 /// What kind of effect it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EffectKind {
     Kube,
     Kv,
     Http,
+    /// A Kubernetes Event.
+    Event,
 }
 
 impl EffectKind {
@@ -101,6 +121,7 @@ impl EffectKind {
             EffectKind::Kube => "kube",
             EffectKind::Kv => "kv",
             EffectKind::Http => "http",
+            EffectKind::Event => "event",
         }
     }
 }
@@ -110,7 +131,7 @@ impl EffectKind {
 pub struct Effect {
     pub at: Moment,
     pub kind: EffectKind,
-    /// The verb: `patch`, `set`, `POST`.
+    /// The verb: `patch`, `set`, `POST`; of a Kubernetes Event its type and reason.
     pub action: String,
     /// The cluster of an object; empty for the only one, and for everything else.
     pub cluster: String,
@@ -155,6 +176,12 @@ impl Observed {
         }
     }
 
+    pub(crate) fn recorded(&self, event: impl FnOnce() -> KubernetesEvent) {
+        if let Some((plugin, observer)) = &self.0 {
+            observer.recorded(plugin, &event());
+        }
+    }
+
     pub(crate) fn had_effect(&self, effect: &Effect, is_withheld: bool) {
         if let Some((plugin, observer)) = &self.0 {
             observer.had_effect(plugin, effect, is_withheld);
@@ -170,10 +197,21 @@ impl ObservedSubject {
         }
     }
 
+    pub(crate) fn of_timer(tick: &Tick, attempt: u32) -> ObservedSubject {
+        ObservedSubject {
+            source: SourceId(u32::MAX),
+            object: None,
+            timer: Some((tick.timer.to_string(), tick.missed)),
+            reason: "timer",
+            attempt,
+        }
+    }
+
     pub(crate) fn of_source(source: u32, call: &Call) -> ObservedSubject {
         ObservedSubject {
             source: SourceId(source),
             object: None,
+            timer: None,
             reason: name_of(call.reason),
             attempt: call.attempt,
         }

@@ -16,6 +16,7 @@ use tokio_util::task::TaskTracker;
 
 pub use self::section::PreparedChange;
 pub use self::swap::Swapped;
+use crate::actor::TimerTriggered;
 use crate::actor::events::EventActor;
 use crate::actor::index::IndexActor;
 use crate::actor::mailbox::{ActorCommand, CommandSender, mailbox};
@@ -213,6 +214,11 @@ impl Plugin {
         self.send_to_all(|| ActorCommand::Restart).await;
     }
 
+    /// Asks for a run of a timer now. The times at which it is due stay as they are.
+    pub fn trigger_timer(&self, timer: &str) -> TimerTriggered {
+        self.0.context.trigger_timer(timer)
+    }
+
     /// Captures the next call of its handler about the object at `key` of `source`. Nothing is asked for: trigger it.
     ///
     /// # Errors
@@ -266,6 +272,7 @@ impl Plugin {
             writes: self.0.context.capabilities.kube.status(),
             kv: self.0.context.capabilities.kv.usage(),
             closed_hosts: self.0.context.capabilities.http.closed_hosts(),
+            timers: self.0.context.timer_status(),
         }
     }
 

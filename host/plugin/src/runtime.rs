@@ -1,12 +1,14 @@
 //! What all plugins share: the engine, the compiled components, the services of capabilities; and how a version is
 //! loaded.
 
+pub(crate) mod clock_watch;
 pub(crate) mod load_turns;
 
 use std::sync::Arc;
 
-use informant_cache::{Environment, listener};
+use informant_cache::{Environment, Moment, listener};
 use informant_spec::{Content, ContentSource, Digest, INSTANCES_MAX, Language, OnFailure, PluginSpec, Suffix};
+use jiff::Timestamp;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -17,6 +19,7 @@ use crate::artifacts::last_good::LastGood;
 use crate::bodies::Bodies;
 use crate::capability::parts::PluginParts;
 use crate::capability::{Capabilities, PluginCapabilities, Services};
+use crate::clock::WallClock;
 use crate::component::by_digest::SharedByDigest;
 use crate::component::manifest::Manifest;
 use crate::component::runner::{Compiling, ScriptRunners};
@@ -30,9 +33,10 @@ use crate::error::{LoadProblem, RunnerProblem};
 use crate::instance::config::PluginConfig;
 use crate::instance::guest::{GuestState, InstanceResources};
 use crate::instance::version::LoadedVersion;
-use crate::instance::wasi::{ScenarioClock, WasiMode};
+use crate::instance::wasi::WasiMode;
 use crate::metrics::PluginMetrics;
 use crate::observed::Observed;
+use crate::runtime::clock_watch::ClockWatch;
 use crate::runtime::load_turns::LoadTurns;
 
 /// What all plugins of a host share.
@@ -56,8 +60,9 @@ pub(crate) struct Runtime {
     pub(crate) last_good: LastGood,
     pub(crate) load_turns: Arc<LoadTurns>,
     pub(crate) scheduler: Arc<CpuScheduler>,
-    /// Of a run of a scenario.
-    pub(crate) scenario_clock: Option<ScenarioClock>,
+    pub(crate) wall: WallClock,
+    /// Notices that the clock was set, for timers.
+    pub(crate) clock_watch: ClockWatch,
 }
 
 impl Runtime {
@@ -67,6 +72,12 @@ impl Runtime {
             catalog: &self.services.catalog,
             env: &*self.env,
         }
+    }
+
+    /// What the wall clock would have shown when the environment began.
+    pub(crate) fn began(&self) -> Timestamp {
+        let passed = self.env.now() - Moment::ZERO;
+        self.wall.now().checked_sub(passed).unwrap_or(Timestamp::MIN)
     }
 
     /// Loads a version for `config` from `content`, and keeps that in case it proves good.
@@ -236,6 +247,7 @@ impl Runtime {
             spec: &config.spec,
             services: &self.services,
             env: &self.env,
+            wall: &self.wall,
             dry_run: &Arc::new(Effects::new(false, &self.env, Arc::default(), Observed::default())),
             waker: &Arc::default(),
         };
@@ -259,7 +271,7 @@ impl Runtime {
             clock: Arc::clone(self.ticker.clock()),
             scheduler: Arc::clone(&self.scheduler),
             overruns: Arc::default(),
-            scenario_clock: self.scenario_clock.clone(),
+            wall: self.wall.clone(),
         }
     }
 

@@ -17,6 +17,7 @@ mod tests {
     use super::*;
     use crate::component::manifest::{
         EventRule, IndexRule, Indexes, Manifest, MetricDeclaration, PrimaryRule, ReconcilerRules, RelatedRule,
+        TimerRule,
     };
     use crate::component::roles::Role;
     use crate::instance::context::DescribeContext;
@@ -49,6 +50,7 @@ mod tests {
             ("/$defs/reconciler", expected::<ReconcilerRules>()),
             ("/$defs/reconciler/properties/for", expected::<PrimaryRule>()),
             ("/$defs/relatedRule", expected::<RelatedRule>()),
+            ("/$defs/timer", expected::<TimerRule>()),
             ("/$defs/indexes", expected::<Indexes>()),
             ("/$defs/indexes/properties/objects/items", expected::<IndexRule>()),
             ("/$defs/need/properties/kube", expected::<KubeGrant>()),

@@ -20,6 +20,7 @@ use wasmtime::component::Component;
 use crate::artifacts::last_good::LastGood;
 use crate::artifacts::{Artifact, Artifacts};
 use crate::capability::Services;
+use crate::clock::WallClock;
 use crate::component::Offer;
 use crate::component::by_digest::SharedByDigest;
 use crate::component::runner::{RunnerSources, ScriptRunners};
@@ -32,6 +33,7 @@ use crate::host::PluginHost;
 use crate::instance::guest::{self, GuestState};
 use crate::metrics::PluginMetrics;
 use crate::runtime::Runtime;
+use crate::runtime::clock_watch::ClockWatch;
 use crate::runtime::load_turns::LoadTurns;
 
 /// Components that are compiled once and run in any number of simulations. Cheap to clone.
@@ -101,7 +103,8 @@ impl PluginHost {
             services,
             metrics,
             blocking_pool: None,
-            scenario_clock: None,
+            wall: WallClock::System,
+            clock_watch: ClockWatch::default(),
         })
     }
 }

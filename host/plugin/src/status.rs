@@ -7,6 +7,7 @@ use informant_cache::index_feed::IndexJob;
 use informant_cache::listener::Delivery;
 use informant_object::{Key, KeyRef, SourceId};
 use informant_spec::Digest;
+use jiff::Timestamp;
 
 use crate::capability::http::ClosedHost;
 use crate::capability::kube::writes::WritesStatus;
@@ -81,6 +82,31 @@ pub struct PluginStatus {
     pub kv: Option<KvUsage>,
     /// The hosts that are closed to it.
     pub closed_hosts: Vec<ClosedHost>,
+    /// Its timers, in the order of its manifest.
+    pub timers: Vec<TimerStatus>,
+}
+
+/// A run of a timer that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EndedRun {
+    /// When it was due.
+    pub scheduled: Timestamp,
+    /// When it ended.
+    pub at: Timestamp,
+    /// Whether it succeeded; otherwise it was given up.
+    pub accepted: bool,
+}
+
+/// What is known of a timer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TimerStatus {
+    pub name: String,
+    /// `every 10s`, `0 8 * * 1-5 Europe/Berlin`.
+    pub schedule: String,
+    /// None: none has ended since the plugin was loaded.
+    pub ended: Option<EndedRun>,
+    /// When the next one is made. None: there is none.
+    pub next: Option<Timestamp>,
 }
 
 /// A reload.
@@ -99,7 +125,7 @@ pub struct StuckOn {
     pub source: SourceId,
     /// The object; none in a call about a synced source.
     pub key: Option<Key>,
-    /// `add`, `update`, `delete`, `sync` or `index`.
+    /// `add`, `update`, `delete`, `sync`, `timer` or `index`.
     pub event: &'static str,
     /// Since when.
     pub since: Moment,

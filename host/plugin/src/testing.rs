@@ -17,6 +17,7 @@ use tracing::{Event, Metadata, Subscriber};
 use crate::capability::Services;
 use crate::capability::parts::{ActorWaker, CallStart, PluginParts};
 use crate::capability::permission::MayUse;
+use crate::clock::WallClock;
 use crate::component::runner::RunnerSources;
 use crate::effects::{self, Effects};
 use crate::engine::compile::Compiler;
@@ -126,7 +127,7 @@ pub(crate) struct TestParts {
     plugin: Arc<str>,
     pub(crate) spec: PluginSpec,
     pub(crate) services: Services,
-    env: Arc<dyn Environment>,
+    pub(crate) env: Arc<dyn Environment>,
     pub(crate) dry_run: Arc<Effects>,
     waker: Arc<ActorWaker>,
 }
@@ -149,6 +150,7 @@ impl TestParts {
             spec: &self.spec,
             services: &self.services,
             env: &self.env,
+            wall: &WallClock::System,
             dry_run: &self.dry_run,
             waker: &self.waker,
         }

@@ -8,11 +8,11 @@
 //! allows, which resource a pattern covers. Pure: no I/O, no async, no clock, and neither TOML nor WebAssembly.
 //!
 //! ```layers
-//! digest suggest language
+//! digest suggest language duration
 //! content
 //! resource
 //! resource_name resource_pattern
-//! selection policy limits
+//! selection policy limits timer
 //! kube_grant http_grant
 //! plugin
 //! ```
@@ -22,6 +22,7 @@
 //! - `resource`, `resource_name`, `resource_pattern`: a resource as the API server names it, as people write it, and
 //!   several at once.
 //! - `selection`: which objects.
+//! - `duration`, `timer`: how long, and when a plugin is called without a change.
 //! - `policy`, `limits`: what happens to what fails or exceeds, and when it exceeds.
 //! - `kube_grant`, `http_grant`: what a plugin may do on the cluster, and where it may send requests.
 //! - `suggest`: the word that was probably meant.
@@ -29,6 +30,7 @@
 
 mod content;
 mod digest;
+mod duration;
 mod http_grant;
 mod kube_grant;
 mod language;
@@ -40,18 +42,21 @@ mod resource_name;
 mod resource_pattern;
 mod selection;
 pub mod suggest;
+mod timer;
 
 pub use content::{Content, ContentSource};
 pub use digest::{Digest, DigestBuilder, DigestError};
+pub use duration::{DURATION_FORM, parse_duration, show_duration};
 pub use http_grant::{HttpGrant, HttpGrantError, HttpTarget};
 pub use kube_grant::{
     KubeGrant, KubeResource, KubeResourceError, KubeVerb, ResourceAttributes, allow_line, is_name, is_segment, unmet,
 };
 pub use language::{Language, Suffix};
 pub use limits::{INSTANCES_MAX, Limits};
-pub use plugin::{PluginSpec, WAIT_FOR_MAX_DEFAULT};
+pub use plugin::{ALLOW_EVENTS, PluginSpec, WAIT_FOR_MAX_DEFAULT};
 pub use policy::{OnFailure, ReplayPolicy, Required, RetryPolicy, StoredContent, WaitFor};
 pub use resource::{GroupVersionResource, group_version_path};
 pub use resource_name::{ResourceName, ResourceNameError};
 pub use resource_pattern::{Exclude, ResourcePattern, ResourcePatternError};
 pub use selection::EventSelection;
+pub use timer::{CronSchedule, Due, Missed, Schedule, ScheduleError, TIMER_EVERY_MAX, TIMER_EVERY_MIN, TimerSpec};

@@ -9,10 +9,14 @@ use crate::kube_grant::KubeGrant;
 use crate::limits::Limits;
 use crate::policy::{OnFailure, ReplayPolicy, Required, RetryPolicy, WaitFor};
 use crate::selection::EventSelection;
+use crate::timer::Schedule;
 
 /// How long a plugin's first calls wait by default for what it may read: 2 minutes, longer than a first list of many
 /// objects takes.
 pub const WAIT_FOR_MAX_DEFAULT: Duration = Duration::from_secs(2 * 60);
+
+/// The line of a section that grants Kubernetes Events.
+pub const ALLOW_EVENTS: &str = "allow.events = true";
 
 /// One plugin as configured by the operator.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,11 +38,16 @@ pub struct PluginSpec {
     pub allow_kube: Vec<KubeGrant>,
     /// Where it may send HTTP requests.
     pub allow_http: Vec<HttpGrant>,
+    /// Whether it may record Kubernetes Events.
+    pub allow_events: bool,
     pub limits: Limits,
     /// The resync period; none: no resync.
     pub resync: Option<Duration>,
-    /// The shortest time between the starts of two calls for one object; none: no limit.
+    /// The shortest time between the starts of two calls for one object, of a reconciler from the end of one to the
+    /// start of the next; none: no limit.
     pub min_interval: Option<Duration>,
+    /// Schedules of its timers that take the place of those in its manifest, by name.
+    pub timers: Vec<(String, Schedule)>,
     /// How many calls of the event handler may start in a second, after a burst of as many; none: no limit.
     pub calls_per_second_max: Option<u32>,
     /// Whether it receives a replay of the cache after a reload.
@@ -76,9 +85,11 @@ impl PluginSpec {
             selection: EventSelection::default(),
             allow_kube: Vec::new(),
             allow_http: Vec::new(),
+            allow_events: false,
             limits: Limits::default(),
             resync: None,
             min_interval: None,
+            timers: Vec::new(),
             calls_per_second_max: None,
             on_reload: ReplayPolicy::default(),
             on_restart: ReplayPolicy::default(),

@@ -215,7 +215,7 @@ fn shown(delivery: &Delivery) -> String {
             let version = last.as_ref().map_or(String::new(), |last| last.version().to_string());
             format!("delete {name}@{version}{}", if *final_state_unknown { "?" } else { "" })
         }
-        Notification::Synced => "synced".to_owned(),
+        Notification::Synced | Notification::Tick(_) => "synced".to_owned(),
     }
 }
 

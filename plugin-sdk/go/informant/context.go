@@ -21,6 +21,8 @@ type Context struct {
 	KV KV
 	// Metrics changes the metrics that the plugin declares.
 	Metrics Metrics
+	// Recorder records Kubernetes Events.
+	Recorder Recorder
 }
 
 // Info describes the plugin and the Informant that runs it.
@@ -76,7 +78,13 @@ type about struct {
 }
 
 func (p *plugin) context(of about) *Context {
-	return &Context{Context: context.Background(), Info: p.info, Store: Store{of}}
+	return &Context{
+		Context:  context.Background(),
+		Info:     p.info,
+		Kube:     Kube{p.info.Plugin},
+		Store:    Store{of},
+		Recorder: Recorder{about: of},
+	}
 }
 
 // hosted returns the host.

@@ -26,5 +26,9 @@
 // Each call runs to its end before the next one starts. Goroutines run only during a call, so wait for those that a
 // handler starts. time.Sleep blocks the instance.
 //
+// [Kind.Reconcile] registers a function that brings what belongs to an object to its wanted state: [Kube.Children],
+// [Kube.SetStatus] and [Kube.Finalize] are for it. [Timer] registers a handler that is called on a schedule.
+// Context.Recorder records Kubernetes Events.
+//
 // The same code compiles natively. Package informanttest calls it in tests, without a component.
 package informant

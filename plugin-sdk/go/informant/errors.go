@@ -7,7 +7,7 @@ import (
 	"informant.example/plugin-sdk/go/internal/host"
 )
 
-// ErrorCode is why a call of Store, KV or Metrics failed.
+// ErrorCode is why a call of Store, KV, Metrics or Recorder failed.
 type ErrorCode string
 
 // The codes. Treat an unknown one as CodeOther.
@@ -27,7 +27,7 @@ const (
 	CodeOther           ErrorCode = "other"
 )
 
-// HostError is why a call of Store, KV or Metrics failed.
+// HostError is why a call of Store, KV, Metrics or Recorder failed.
 type HostError struct {
 	Code    ErrorCode
 	Message string

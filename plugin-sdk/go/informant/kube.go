@@ -14,7 +14,10 @@ import (
 // most 100 writes. Now makes them at once, and waits for the answer.
 //
 // Each call needs a grant in `allow.kube` of the plugin's section.
-type Kube struct{}
+type Kube struct {
+	// The plugin's name in config.toml.
+	plugin string
+}
 
 // A Target is an [Address], or an [*Event], which stands for its object.
 type Target interface {

@@ -2,6 +2,7 @@ package informant
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path"
 	"runtime/debug"
@@ -17,6 +18,7 @@ type manifest struct {
 	Roles      []string             `json:"roles,omitempty"`
 	Events     []eventRule          `json:"events,omitempty"`
 	Reconciler *reconcilerDocument  `json:"reconciler,omitempty"`
+	Timers     []timerDocument      `json:"timers,omitempty"`
 	Indexes    *indexes             `json:"indexes,omitempty"`
 	Needs      []manifestNeed       `json:"needs,omitempty"`
 	Metrics    []*MetricDeclaration `json:"metrics,omitempty"`
@@ -57,6 +59,7 @@ type manifestNeed struct {
 const (
 	eventRole      = "event-handler"
 	reconcilerRole = "reconciler"
+	timerRole      = "timer-handler"
 	syncRole       = "sync-handler"
 	indexRole      = "index-funcs"
 	stateRole      = "state"
@@ -66,13 +69,17 @@ const (
 func (r *registry) manifest() ([]byte, error) {
 	roles := r.roles()
 	if len(roles) == 0 {
-		return nil, fmt.Errorf("the plugin registers nothing: call informant.For and set its handlers in init")
+		message := "the plugin registers nothing: call informant.For and set its handlers in init, or call informant.Timer"
+		return nil, errors.New(message)
 	}
 	handled, indexed := r.handled(), r.indexed()
 	if err := check(handled, indexed); err != nil {
 		return nil, err
 	}
 	if err := r.checkReconciler(); err != nil {
+		return nil, err
+	}
+	if err := r.checkTimers(); err != nil {
 		return nil, err
 	}
 	m := manifest{Name: r.name, Version: r.version, Roles: roles, Metrics: r.metrics, Parallel: r.parallel}
@@ -90,6 +97,9 @@ func (r *registry) manifest() ([]byte, error) {
 	}
 	if len(m.Events) == 1 && isDefault(m.Events[0]) {
 		m.Events = nil
+	}
+	for _, t := range r.timers {
+		m.Timers = append(m.Timers, t.document())
 	}
 	if len(indexed) > 0 {
 		m.Indexes = &indexes{Names: r.indexNames()}
@@ -119,6 +129,9 @@ func (r *registry) roles() []string {
 	}
 	if r.reconciled() != nil {
 		roles = append(roles, reconcilerRole)
+	}
+	if len(r.timers) > 0 {
+		roles = append(roles, timerRole)
 	}
 	if len(r.onSynced) > 0 {
 		roles = append(roles, syncRole)

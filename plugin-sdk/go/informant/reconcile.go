@@ -10,13 +10,13 @@ import (
 type Request struct {
 	// Event has the reason of the first cause since the last call: ReasonRelated if another object changed.
 	*Event
-	// CacheIsBehind: the cache may lack writes of earlier calls for this object, or a watch is down. Do not conclude that
-	// something is absent.
+	// CacheIsBehind: the cache may lack writes of earlier calls for this object, or a watch is down. Do not conclude
+	// that something is absent.
 	CacheIsBehind bool
 }
 
-// Reconciler brings what belongs to an object to its wanted state. object is nil if it is gone. Informant calls again if
-// it returns an error.
+// Reconciler brings what belongs to an object to its wanted state. object is nil if it is gone. Informant calls again
+// if it returns an error.
 type Reconciler[T any] func(ctx *Context, r *Request, object *T) (Result, error)
 
 // Reconcile calls the function for one object at a time, when that, or one that leads to it, has changed; and after a
@@ -34,7 +34,7 @@ func (k *Kind[T]) Reconcile(reconciler Reconciler[T]) *Kind[T] {
 }
 
 // Owns names a kind that the plugin makes for the objects that it reconciles: an object leads to the owner that is its
-// controller.
+// controller. [Kube.Children] makes them.
 func (k *Kind[T]) Owns(related *RelatedKind) *Kind[T] {
 	k.rule.owns = append(k.rule.owns, related)
 	return k
@@ -47,7 +47,8 @@ func (k *Kind[T]) Watches(related *RelatedKind) *Kind[T] {
 }
 
 // When limits what has to change in an object for a call of Reconcile: "generation", "labels", or what JSON pointers
-// name. That it is being deleted always counts.
+// name. That it is being deleted, and its finalizers, always count. "generation" stands for any change of an object
+// without metadata.generation.
 func (k *Kind[T]) When(parts ...string) *Kind[T] {
 	k.rule.when = append(k.rule.when, parts...)
 	return k

@@ -246,6 +246,7 @@ type registry struct {
 	parallel, waitUntilSeen bool
 	rules                   []*rule
 	onSynced                []syncedRule
+	timers                  []*timer
 	onInit                  []func(*Context) error
 	setups                  []func(*Info) error
 	needs                   []*Need
@@ -268,6 +269,7 @@ func (r *registry) copied() *registry {
 	copied := *r
 	copied.rules = slices.Clone(r.rules)
 	copied.onSynced = slices.Clone(r.onSynced)
+	copied.timers = slices.Clone(r.timers)
 	copied.onInit = slices.Clone(r.onInit)
 	copied.needs = slices.Clone(r.needs)
 	copied.metrics = slices.Clone(r.metrics)

@@ -13,13 +13,18 @@
 //	}
 //
 // Kube reads and changes the same objects. Deferred writes are made when the handler has succeeded, and dropped if it
-// failed; so are changes of KV and Metrics. [Plugin.Settle] delivers the events of the plugin's own writes.
+// failed; so are changes of KV and Metrics, and the Events of Recorder. [Plugin.Settle] delivers the events of the
+// plugin's own writes. [Plugin.Tick] runs a timer: without it, none runs.
 //
 // The variables that the plugin registers by informant.Config and informant.State have their first values again in each
 // New. Other variables keep theirs. Only one plugin runs at a time, so such tests cannot be parallel.
 //
 // The test fails if a handler leaves goroutines behind that run for 100 ms and more after it has returned: in a
 // component they do not run between calls.
+//
+// [Plugin.Reconcile] calls a reconciler. Children are written, refused and pruned as in Informant; with
+// [Plugin.ReconcileBehind], none is pruned. A whole child is compared with the cache as it is, without the defaults of
+// the API server.
 //
 // [Scenario] runs a scenario file, with retries and time.
 //

@@ -66,6 +66,8 @@ type fake struct {
 	writes   []Write
 	sent     []sent
 	deferred []func() *host.APIError
+	// How many of them are of children.
+	childWrites int
 	// The objects that the plugin changed, with their previous states.
 	changed []change
 
@@ -74,6 +76,16 @@ type fake struct {
 	metrics        map[string]declaration
 	series         map[string]float64
 	pendingMetrics []func()
+
+	// The name of the plugin, what it reconciles, or nil, and what it has set in the present call.
+	plugin      string
+	reconciler  *reconciler
+	isBehind    bool
+	hasChildren bool
+
+	events        []RecordedEvent
+	pendingEvents []RecordedEvent
+	deniesEvents  bool
 }
 
 type change struct {
@@ -99,8 +111,9 @@ func newFake() *fake {
 
 // end makes what a call has changed take effect, or drops it. It returns the first error of a deferred write.
 func (f *fake) end(hasSucceeded bool) *host.APIError {
-	writes, values, metrics := f.deferred, f.pendingValues, f.pendingMetrics
-	f.deferred, f.pendingValues, f.pendingMetrics = nil, map[string][]byte{}, nil
+	writes, values, metrics, events := f.deferred, f.pendingValues, f.pendingMetrics, f.pendingEvents
+	f.deferred, f.pendingValues, f.pendingMetrics, f.pendingEvents = nil, map[string][]byte{}, nil, nil
+	f.childWrites, f.hasChildren = 0, false
 	if !hasSucceeded {
 		return nil
 	}
@@ -119,6 +132,7 @@ func (f *fake) end(hasSucceeded bool) *host.APIError {
 			return err
 		}
 	}
+	f.events = append(f.events, events...)
 	return nil
 }
 

@@ -457,7 +457,7 @@ func (f *fake) push(at host.Address, write func(host.Address) *host.APIError) *h
 	if err != nil {
 		return err
 	}
-	if len(f.deferred) == deferredMax {
+	if len(f.deferred)-f.childWrites == deferredMax {
 		return apiError("too-large", "a call can defer at most %d writes", deferredMax)
 	}
 	f.deferred = append(f.deferred, func() *host.APIError { return write(at) })

@@ -37,7 +37,8 @@ type Plugin struct {
 // madeCall is a call of the plugin, for scenarios.
 type madeCall struct {
 	call, object, reason string
-	attempt              uint32
+	timer                string
+	missed, attempt      uint32
 	err                  error
 	requeue              *time.Duration
 }
@@ -95,8 +96,8 @@ func start(t testing.TB, context map[string]any) (*Plugin, error) {
 		fake: newFake(),
 		context: object{
 			"plugin": "test", "informant": "0.1.0", "contract": Contract,
-			"offers":   []string{"store", "kube", "kv", "metrics", "log"},
-			"roles":    []string{"event-handler", "reconciler", "sync-handler", "index-funcs", "state"},
+			"offers":   []string{"store", "kube", "kv", "metrics", "recorder", "log"},
+			"roles":    []string{"event-handler", "reconciler", "timer-handler", "sync-handler", "index-funcs", "state"},
 			"role":     "events",
 			"instance": 0, "instances": 1, "because": "start", "logLevel": "trace",
 		},
@@ -143,6 +144,7 @@ type manifest struct {
 	Roles      []string      `json:"roles"`
 	Events     []eventRule   `json:"events"`
 	Reconciler *reconciler   `json:"reconciler"`
+	Timers     []timerRule   `json:"timers"`
 	Indexes    *indexes      `json:"indexes"`
 	Needs      []any         `json:"needs"`
 	Metrics    []declaration `json:"metrics"`
@@ -200,6 +202,8 @@ func (p *Plugin) describe() error {
 	for _, metric := range p.manifest.Metrics {
 		p.fake.metrics[metric.Name] = metric
 	}
+	p.fake.plugin, _ = p.context["plugin"].(string)
+	p.fake.reconciler = p.manifest.Reconciler
 	return nil
 }
 
@@ -551,8 +555,8 @@ func (p *Plugin) handle(
 	return err
 }
 
-// Retry calls the plugin again for each object whose last call failed, unless the error was an informant.TerminalError.
-// It returns the errors, joined.
+// Retry calls the plugin again for each object and timer whose last call failed, unless the error was an
+// informant.TerminalError. It returns the errors, joined.
 func (p *Plugin) Retry() error {
 	var all []error
 	for _, at := range slices.SortedFunc(maps.Keys(p.failed), compareKeys) {

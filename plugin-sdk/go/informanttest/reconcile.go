@@ -61,6 +61,7 @@ func (p *Plugin) reconcile(name string, behind bool, attempt uint32) error {
 	now := p.fake.objects[at]
 	again := func(attempt uint32) error { return p.reconcile(name, behind, attempt) }
 	deliver := func(of host.ObjectRef, call host.Call) (*uint32, *host.Failure) {
+		p.fake.isBehind = behind
 		if now == nil {
 			return p.plugin.Reconcile(of, call, behind, nil, false)
 		}

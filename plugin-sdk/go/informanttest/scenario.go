@@ -20,8 +20,8 @@ import (
 // resource and index of informers and the config, allow and informers of plugins, after in an answer, and buckets of
 // histograms.
 //
-// Grants are not compared with each call: without allow.kube and allow.http, all calls are denied. The back-off has no
-// random part, and the plugin's own clock is that of the machine.
+// Grants are not compared with each call: without allow.kube, allow.http and allow.events, all calls are denied. Timers
+// run in the step timer only. The back-off has no random part, and the plugin's own clock is that of the machine.
 func Scenario(t testing.TB, file string, unmarshal func(document []byte, value any) error) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -138,6 +138,9 @@ func (r *run) start() {
 	allow, _ := section.value.(object)["allow"].(object)
 	if allow["http"] != nil {
 		p.HTTP(r.answer)
+	}
+	if allow["events"] != true {
+		p.DenyEvents()
 	}
 	if allow["kube"] == nil {
 		p.Deny("", informant.APIError{Code: "denied", Message: "not granted (allow.kube)"})
@@ -272,6 +275,8 @@ func (r *run) act(step node) {
 		p.Swap()
 	case step.has("trigger"):
 		r.ask(r.existing(step.at("trigger")), call{reason: informant.ReasonTrigger, known: asked})
+	case step.has("timer"):
+		r.tick(step.at("timer").text())
 	case step.has("requeue"):
 		r.requeue(step.at("requeue"))
 	}

@@ -27,6 +27,9 @@ type call struct {
 	// Of an object that is gone: its last state.
 	last    object
 	unknown bool
+	// Of a timer: when the run was due, and how many it stands for.
+	scheduled time.Duration
+	missed    int
 }
 
 // what is what a call delivers.
@@ -39,6 +42,8 @@ const (
 	deletedCall
 	// The end of a list.
 	syncedCall
+	// A run of a timer.
+	timerCall
 )
 
 // known is what the plugin knows of an object before a call.
@@ -120,6 +125,18 @@ func (r *run) ask(at key, due call) {
 	r.settle()
 }
 
+// tick makes a run of a timer. While a retry is due, that stands for the run, too.
+func (r *run) tick(name string) {
+	at, due := timerKey(name), call{what: timerCall, scheduled: r.now}
+	if retry := r.retry(at); retry != nil {
+		due.missed = retry.call.missed + 1
+		retry.attempt, retry.call = 0, due
+	} else {
+		r.make(at, due, 0, 0)
+	}
+	r.settle()
+}
+
 // settle delivers the events of the plugin's own writes.
 func (r *run) settle() {
 	fake := r.plugin.fake
@@ -165,7 +182,7 @@ func (r *run) end(at key, ended call, err error) {
 	case err == nil:
 		r.keepRequeue(at)
 	// A dead letter is about an object.
-	case ended.what != syncedCall:
+	case ended.what != syncedCall && ended.what != timerCall:
 		r.deadLetters[at] = deadLetter{host.FailureOf(err).Message, ended}
 	}
 	// It was created again while the delete was retried.
@@ -179,6 +196,10 @@ func (r *run) call(at key, due call, attempt uint32) error {
 	switch {
 	case due.what == syncedCall:
 		return p.synced(at.source, attempt)
+	case due.what == timerCall:
+		return p.tick(informant.Tick{
+			Name: at.name, Scheduled: scenarioStart.Add(due.scheduled), Missed: due.missed, Attempt: int(attempt),
+		})
 	case due.what == deletedCall:
 		return p.onDelete(due.reason, at, due.last, due.unknown, attempt)
 	case now == nil:

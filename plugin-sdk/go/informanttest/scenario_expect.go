@@ -15,7 +15,7 @@ import (
 // The roles of calls.
 var rolesOfCalls = map[string]string{
 	"on-add": "event-handler", "on-update": "event-handler", "on-delete": "event-handler",
-	"on-synced": "sync-handler", "save": "state", "restore": "state",
+	"on-timer": "timer-handler", "on-synced": "sync-handler", "save": "state", "restore": "state",
 }
 
 // checkWhatCanMatch refuses expectations that can never match, and objects that nothing would notice.
@@ -37,6 +37,9 @@ func (r *run) checkWhatCanMatch(hasGrants bool) {
 				}
 			}
 		}
+		if step.has("timer") {
+			r.checkTimer(step.at("timer"), step.at("timer").text())
+		}
 		if !step.has("expect") {
 			continue
 		}
@@ -48,10 +51,18 @@ func (r *run) checkWhatCanMatch(hasGrants bool) {
 				if call != "" && !r.plugin.plays(rolesOfCalls[call]) {
 					e.at.fail("the plugin has no function for " + call)
 				}
+				if timer := member(e.value, "timer"); timer != "" {
+					r.checkTimer(e.at, timer)
+				}
 				resource, _, isAbout := strings.Cut(about, " ")
 				if isAbout && !slices.Contains(watched, resource) {
 					e.at.fail("no informer of the plugin watches " + resource)
 				}
+			}
+		}
+		if expect.has("events") && r.plugin.fake.deniesEvents {
+			if _, entries := entriesOf(expect.at("events"), "events"); len(entries) > 0 {
+				entries[0].at.fail("the plugin's section in config lacks `allow: { events: true }`")
 			}
 		}
 		if expect.has("metrics") {
@@ -59,6 +70,14 @@ func (r *run) checkWhatCanMatch(hasGrants bool) {
 				r.seriesOf(series, expect.at("metrics").at(series))
 			}
 		}
+	}
+}
+
+// checkTimer refuses a name that is none of a timer.
+func (r *run) checkTimer(at node, name string) {
+	r.t.Helper()
+	if err := r.plugin.checkTimer(name); err != nil {
+		at.fail(err.Error())
 	}
 }
 
@@ -77,6 +96,7 @@ func (r *run) compare(expect node) {
 	if r.plugin != nil {
 		r.compareState(expect)
 		r.plugin.calls, r.plugin.fake.lines, r.plugin.fake.sent, r.requests = nil, nil, nil, nil
+		r.plugin.fake.events = nil
 	}
 	if !expect.has("refused") {
 		return
@@ -102,6 +122,10 @@ func (r *run) happened() map[string][]object {
 		}
 		if made.object != "" {
 			call["object"] = made.object
+		}
+		if made.timer != "" {
+			call["timer"], call["missed"] = made.timer, number(float64(made.missed))
+			call["attempt"] = number(float64(made.attempt))
 		}
 		if made.err != nil {
 			call["result"], call["error"] = "retry", made.err.Error()
@@ -134,6 +158,9 @@ func (r *run) happened() map[string][]object {
 	}
 	for _, sent := range p.fake.sent {
 		all["writes"] = append(all["writes"], shownWrite(sent))
+	}
+	for _, event := range p.fake.events {
+		all["events"] = append(all["events"], shownEvent(event))
 	}
 	for _, at := range slices.SortedFunc(maps.Keys(r.deadLetters), compareKeys) {
 		about := p.fake.source(at.source).Resource + " " + at.String()
@@ -193,9 +220,27 @@ func entryDifference(stream string, expected, found object) string {
 		passing, _ := parseDuration(text)
 		expected["requeueAfter"] = passing.String()
 	}
-	if stream != "http" {
-		return difference(expected, found, "", false)
+	switch stream {
+	case "events":
+		return eventDifference(expected, found)
+	case "http":
+		return requestDifference(expected, found)
 	}
+	return difference(expected, found, "", false)
+}
+
+// eventDifference compares a note as a text in which * stands for any text.
+func eventDifference(expected, found object) string {
+	if note, isText := expected["note"].(string); isText {
+		if why := difference(note, found["note"], "note", true); why != "" {
+			return why
+		}
+		delete(expected, "note")
+	}
+	return difference(expected, found, "", false)
+}
+
+func requestDifference(expected, found object) string {
 	if headers, isGiven := expected["headers"].(object); isGiven {
 		lowercase := object{}
 		for name, value := range headers {

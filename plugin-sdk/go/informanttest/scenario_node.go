@@ -192,22 +192,27 @@ func (n node) objects() []object {
 
 var (
 	scenarioMembers = []string{"config", "http", "kv", "name", "objects", "path", "plugin", "steps"}
-	scenarioActions = []string{"apply", "delete", "http", "patch", "requeue", "swap", "trigger", "wait"}
+	scenarioActions = []string{"apply", "delete", "http", "patch", "requeue", "swap", "timer", "trigger", "wait"}
 	answerMembers   = []string{"after", "body", "error", "headers", "method", "status", "times", "url"}
 	expectMembers   = []string{
-		"absent", "calls", "deadLetters", "http", "indexes", "kv", "log", "metrics", "objects", "refused", "writes",
+		"absent", "calls", "deadLetters", "events", "http", "indexes", "kv", "log", "metrics", "objects", "refused", "writes",
 	}
-	callNames = []string{"on-add", "on-update", "on-delete", "on-synced", "save", "restore"}
+	callNames  = []string{"on-add", "on-update", "on-delete", "on-timer", "on-synced", "save", "restore"}
+	eventTypes = []string{"Normal", "Warning"}
 )
 
 // streams are the lists of an expect, with the members of an entry.
 var streams = map[string][]string{
-	"calls":       {"attempt", "call", "error", "object", "reason", "requeueAfter", "result"},
+	"calls":       {"attempt", "call", "error", "missed", "object", "reason", "requeueAfter", "result", "timer"},
+	"events":      {"action", "note", "reason", "regarding", "related", "type"},
 	"log":         {"fields", "level", "message"},
 	"writes":      {"document", "kind", "object", "result", "subresource", "verb"},
 	"http":        {"body", "error", "headers", "method", "status", "url"},
 	"deadLetters": {"error", "object"},
 }
+
+// shortStreams are those with entries that a text is short for.
+var shortStreams = []string{"calls", "deadLetters", "log"}
 
 func checkStep(step node) {
 	step.t.Helper()
@@ -222,6 +227,9 @@ func checkStep(step node) {
 	}
 	if step.has("wait") {
 		step.at("wait").duration()
+	}
+	if step.has("timer") {
+		step.at("timer").text()
 	}
 	if step.has("delete") {
 		step.at("delete").reference()
@@ -275,13 +283,16 @@ func entriesOf(n node, stream string) (isPart bool, entries []entry) {
 		n = n.at("includes")
 	}
 	for _, at := range n.list() {
-		if text, isText := at.value.(string); isText {
+		if text, isText := at.value.(string); isText && slices.Contains(shortStreams, stream) {
 			entries = append(entries, entry{at, short(stream, text)})
 			continue
 		}
 		at.check(streams[stream])
 		if at.has("call") && !slices.Contains(callNames, at.at("call").text()) {
 			at.at("call").fail("there is no such call; there are " + strings.Join(callNames, ", "))
+		}
+		if at.has("type") && !slices.Contains(eventTypes, at.at("type").text()) {
+			at.at("type").fail("there is no such type; there are " + strings.Join(eventTypes, ", "))
 		}
 		if at.has("requeueAfter") && at.at("requeueAfter").value != nil {
 			at.at("requeueAfter").duration()
@@ -296,7 +307,10 @@ func short(stream, text string) object {
 	switch stream {
 	case "calls":
 		call, about, isAbout := strings.Cut(text, " ")
-		if isAbout {
+		switch {
+		case isAbout && call == onTimer:
+			return object{"call": call, "timer": about, "result": "ok"}
+		case isAbout:
 			return object{"call": call, "object": about, "result": "ok"}
 		}
 		return object{"call": call, "result": "ok"}

@@ -76,6 +76,7 @@ const hostCall = (type, call) => (...args) => {
 export const store = Object.fromEntries(Object.entries(native.store).map(([name, call]) => [name, hostCall(HostError, call)]));
 export const kube = Object.fromEntries(Object.entries(native.kube).map(([name, call]) => [name, hostCall(KubeError, call)]));
 export const metrics = Object.fromEntries(Object.entries(native.metrics).map(([name, call]) => [name, hostCall(HostError, call)]));
+export const recorder = Object.fromEntries(Object.entries(native.recorder).map(([name, call]) => [name, hostCall(HostError, call)]));
 export const kv = Object.fromEntries(Object.entries(native.kv).map(([name, call]) => [name, hostCall(HostError, call)]));
 export const http = Object.fromEntries(Object.entries(native.http).map(([name, call]) => [name, typeof call === "function" ? hostCall(HttpError, call) : call]));
 

@@ -1,6 +1,7 @@
 // What a script exports and returns: checks, and its manifest.
 import { DELAY, delay, format, shown } from "informant:errors";
 import { log } from "informant:log";
+import { setPayload } from "informant:reconciler";
 import { Event, setWarnsOfOld } from "informant:store";
 
 const native = globalThis.native;
@@ -9,6 +10,7 @@ const native = globalThis.native;
 const ROLES = {
   "event-handler": ["onAdd", "onUpdate", "onDelete"],
   reconciler: ["reconcile"],
+  "timer-handler": ["onTimer"],
   "sync-handler": ["onSynced"],
   "index-funcs": ["index"],
   state: ["save", "restore"],
@@ -87,7 +89,8 @@ const placeholder = new Proxy(() => {}, {
   set: () => true,
 });
 
-// The names of the indexes that a script computes: from the manifest, or else those that `index` returns for the placeholder.
+// The names of the indexes that a script computes: from the manifest, or else those that `index` returns for the
+// placeholder.
 const indexesOf = (script, given) => {
   if (!("index" in script)) {
     if (given !== undefined) throw refuse("exports a manifest with `indexes`, but no function `index`");
@@ -109,10 +112,21 @@ const indexesOf = (script, given) => {
   return { names, objects };
 };
 
+// Whether Informant calls `onTimer`: if the manifest names timers.
+const hasTimers = (script, timers) => {
+  if (timers === undefined) {
+    if (!("onTimer" in script)) return false;
+    throw refuse('exports onTimer, but the manifest does not say when to call it; write `export const manifest = { timers: [{ name: "report", every: "1h" }] }`');
+  }
+  if (!Array.isArray(timers)) throw refuse(`exports a manifest whose \`timers\` are not a list: ${shown(timers)}`);
+  if (timers.length > 0 && !("onTimer" in script)) throw refuse("exports a manifest with `timers`, but no function `onTimer`");
+  return timers.length > 0;
+};
+
 let indexNames = [];
 
 // Members that are left out at these values: then an earlier Informant understands the manifest, too.
-const DEFAULTS = { payload: "whole", old: false, changedOnly: false, parallel: false, writes: "done" };
+const DEFAULTS = { payload: "whole", old: false, changedOnly: false, parallel: false, writes: "done", zone: "UTC", missed: "once", atStart: false };
 const withoutDefaults = (name, value) => (Object.hasOwn(DEFAULTS, name) && DEFAULTS[name] === value ? undefined : value);
 const isDefault = (events) => JSON.stringify(events, withoutDefaults) === '[{"apiVersion":"*","kind":"*"}]';
 
@@ -123,16 +137,20 @@ export const describe = (script, stem) => {
   if (typeof given !== "object" || Array.isArray(given)) throw refuse("exports a `manifest` that is not an object");
   const indexes = indexesOf(script, given.indexes);
   indexNames = indexes?.names ?? [];
-  const roles = Object.keys(ROLES).filter((role) => ROLES[role].some((name) => name in script));
+  const isTimed = hasTimers(script, given.timers);
+  const isPlayed = (role) => ROLES[role].some((name) => name in script) && (role !== "timer-handler" || isTimed);
+  const roles = Object.keys(ROLES).filter(isPlayed);
   const withOld = "onUpdate" in script ? [{ apiVersion: "*", kind: "*", old: true }] : undefined;
   if ("reconcile" in script && given.reconciler === undefined) {
     const hint = 'export const manifest = { reconciler: { for: { apiVersion: "v1", kind: "ConfigMap" } } }';
     throw refuse(`exports reconcile, but the manifest does not say for which objects; write \`${hint}\``);
   }
   const { name = stem, version = "0", events = withOld, ...rest } = given;
+  setPayload(given.reconciler?.for?.payload);
   setWarnsOfOld(Array.isArray(events) && !events.some((rule) => rule?.old));
   const some = {
     events: isDefault(events) ? undefined : events,
+    timers: isTimed ? given.timers : undefined,
     indexes,
     // The runner exports every role, and no script plays all.
     roles,
@@ -148,12 +166,16 @@ export const readsObject = (handler) => {
   return !/^[^()=]*\(\s*\)/.test(text) || /\barguments\b|\[native code\]/.test(text);
 };
 
-/** The milliseconds after which the script wants to be called again for the object, from what the function `name` returned. */
+/**
+ * The milliseconds after which the script wants to be called again for the object, from what the function `name`
+ * returned.
+ */
 export const requeueAfter = (name, returned) => {
   const names = typeof returned === "object" ? Object.keys(returned) : [];
-  if (name === "onSynced") {
+  if (name === "onSynced" || name === "onTimer") {
     if (!names.includes("requeueAfter")) return undefined;
-    throw new TypeError("onSynced returned { requeueAfter }, but it is about no object: return it from onAdd, onUpdate or onDelete");
+    const hint = name === "onTimer" ? "to try again before the next run, throw new RetryAfter(milliseconds)" : "return it from onAdd, onUpdate or onDelete";
+    throw new TypeError(`${name} returned { requeueAfter }, but it is about no object: ${hint}`);
   }
   if (names.length !== 1 || names[0] !== "requeueAfter") {
     throw new TypeError(`${name} returned ${shown(returned)}; return nothing or, to be called again for the object in a minute, return { requeueAfter: 60_000 }`);

@@ -7,6 +7,7 @@ export { kube } from "informant:kube";
 export { kv } from "informant:kv";
 export { log } from "informant:log";
 export { metrics } from "informant:metrics";
+export { recorder } from "informant:recorder";
 export { store } from "informant:store";
 
 const freeze = (value) => {

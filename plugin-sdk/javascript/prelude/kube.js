@@ -1,5 +1,6 @@
 // The Kubernetes API server.
 import { HostError, KubeError, kube as host, shown } from "informant:errors";
+import { children, conditionsOf, finalize, ownerReference, setStatus } from "informant:reconciler";
 import { Event } from "informant:store";
 
 const text = (value) => (value === undefined || value === null ? "" : String(value));
@@ -89,4 +90,9 @@ export const kube = Object.freeze({
     return objects;
   },
   ...writes(host),
+  children,
+  conditionsOf,
+  ownerReference,
+  setStatus,
+  finalize,
 });

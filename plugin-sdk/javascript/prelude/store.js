@@ -10,6 +10,8 @@ const text = (value) => (value === undefined || value === null ? "" : String(val
 
 // The source that the current call is about, or whose object it is about. Undefined in a call about neither.
 let current;
+// The object of the current call. In a call about none, the name is empty.
+const currentObject = { namespace: "", name: "", uid: "" };
 // The sources of each informer, as the current call has read them.
 const sourcesInCall = new Map();
 
@@ -93,15 +95,30 @@ Object.defineProperty(Source.prototype, "namespace", { get() { return detailsOf(
 export const beginEvent = (source, namespace, name, uid, resourceVersion, reason, attempt, document) => {
   current = source;
   if (sourcesInCall.size > 0) sourcesInCall.clear();
+  currentObject.namespace = namespace;
+  currentObject.name = name;
+  currentObject.uid = uid;
   return new Event(source, namespace, name, uid, resourceVersion, reason, attempt, document);
 };
 
 /** Starts a call about a source. */
 export const beginSource = (source) => {
   current = source;
+  currentObject.name = "";
   sourcesInCall.clear();
   return new Source(source);
 };
+
+/** Starts the run of a timer, which is about no source. */
+export const beginTick = (name, scheduled, missed, attempt) => {
+  current = undefined;
+  currentObject.name = "";
+  sourcesInCall.clear();
+  return Object.freeze({ name, scheduled, missed, attempt });
+};
+
+/** The details of the current call's source, undefined if it is about none, and its object. */
+export const currentCall = () => ({ source: current === undefined ? undefined : detailsOf(current), object: currentObject });
 
 /** Says whether the manifest requests no previous state, so that `event.old` is always undefined. */
 export const setWarnsOfOld = (warns) => {
@@ -121,8 +138,8 @@ const informerName = (from) => {
 
 const clusterNames = (sources) => [...new Set(sources.map(({ cluster }) => cluster))];
 
-// The numbers of the sources that a call reads: those in the cluster of what it is about, or of the event or source that
-// stands for the informer. An empty array stands for all sources of the informer.
+// The numbers of the sources that a call reads: those in the cluster of what it is about, or of the event or source
+// that stands for the informer. An empty array stands for all sources of the informer.
 const sourcesToRead = (from, clusters) => {
   if (clusters === "all") return [];
   if (clusters !== undefined) throw new TypeError(`clusters is ${shown(clusters)}; write { clusters: "all" }, or leave it out`);

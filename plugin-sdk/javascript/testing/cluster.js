@@ -215,7 +215,7 @@ export class Cluster {
 
   /** Keeps a write until the call has succeeded. What is invalid fails at once. */
   defer(verb, at, ...args) {
-    if (this.deferred.length === CALL_WRITES_MAX)
+    if (this.deferred.filter(({ isChild }) => !isChild).length === CALL_WRITES_MAX)
       throw failed("too-large", `a call can defer at most ${CALL_WRITES_MAX} writes`);
     const given = optionsOf(args.at(-1), verb === "delete" ? DELETE_OPTIONS : WRITE_OPTIONS);
     if (verb === "create" && at.subresource === "" && !documentOf(args[0]).metadata?.name) {
@@ -231,21 +231,27 @@ export class Cluster {
       );
     }
     const there = { ...at, cluster: this.clusterOf(at) };
-    this.deferred.push(() => {
+    const make = () => {
       try {
         this[verb](there, ...args);
       } catch (error) {
         const isAnother = error.code === "conflict" && !given.preconditions?.resourceVersion;
         if (verb !== "delete" || !(error.code === "not-found" || isAnother)) throw error;
       }
-    });
+    };
+    this.deferred.push({ make, isChild: false });
+  }
+
+  /** Keeps the write of a child, which does not count among those that a call may defer. */
+  deferChild(verb, at, ...args) {
+    this.deferred.push({ make: () => this[verb](at, ...args), isChild: true });
   }
 
   /** Makes the writes that a call has deferred. The first one that fails ends the rest. */
   makeDeferred() {
     const writes = this.deferred;
     this.deferred = [];
-    for (const write of writes) write();
+    for (const { make } of writes) make();
   }
 
   // --- details ---

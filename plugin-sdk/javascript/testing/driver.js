@@ -15,7 +15,7 @@ export const SETTLE_CALLS_MAX = 1_000;
 
 /** The contract's version, and the names of its roles. */
 const CONTRACT = "0.3.0";
-const ROLES = ["event-handler", "reconciler", "sync-handler", "index-funcs", "state"];
+const ROLES = ["event-handler", "reconciler", "timer-handler", "sync-handler", "index-funcs", "state"];
 
 const EVERYTHING = [{ apiVersion: "*", kind: "*" }];
 
@@ -61,6 +61,10 @@ export class Driver {
     return this.host.requests;
   }
 
+  get events() {
+    return this.host.events;
+  }
+
   get kv() {
     const { keys } = this.host;
     return Object.fromEntries([...keys].sort().map(([key, text]) => [key, JSON.parse(text)]));
@@ -80,8 +84,8 @@ export class Driver {
   }
 
   clear() {
-    for (const list of [this.host.cluster.sent, this.host.logs, this.host.reads, this.host.requests, this.calls])
-      list.length = 0;
+    const { cluster, logs, reads, requests, events } = this.host;
+    for (const list of [cluster.sent, logs, reads, requests, events, this.calls]) list.length = 0;
   }
 
   // --- what the plugin meets ---
@@ -108,6 +112,10 @@ export class Driver {
 
   refuseKube(error) {
     this.host.kubeError = error;
+  }
+
+  refuseRecorder(error) {
+    this.host.recorderError = error;
   }
 
   object(key, kind) {
@@ -168,7 +176,8 @@ export class Driver {
     const key = first ?? this.#goneKey(text, rule);
     const [about, call] = [aboutOf(key, object ?? { metadata: {} }), { reason, attempt }];
     const shown = object === undefined ? undefined : payload(object, rule.payload);
-    return this.#handling("reconcile", about, call, () => this.#instance.reconcile(about, call, shown, cacheIsBehind));
+    const reconciled = () => this.#instance.reconcile(about, call, shown, cacheIsBehind);
+    return this.#handlingAbout("reconcile", about, call, reconciled, cacheIsBehind);
   }
 
   /** The key of an object that is not in the cache. */
@@ -176,6 +185,15 @@ export class Driver {
     const source = this.host.cluster.sources.findIndex((of) => of.apiVersion === apiVersion && of.kind === kind);
     const [name, namespace = ""] = text.split("/").reverse();
     return { source: Math.max(source, 0), namespace, name };
+  }
+
+  async tick(name, { scheduled = new Date(), missed = 0, attempt = 0 } = {}) {
+    const { timers } = this;
+    if (timers.length === 0) throw new Error("the plugin has no timers: its manifest has no `timers`");
+    if (!timers.includes(name)) throw new Error(`the plugin has no timer "${name}"; it has ${timers.join(", ")}`);
+    const tick = { name, scheduled: timeText(scheduled), missed, attempt };
+    const made = { call: "on-timer", timer: name, missed, attempt, result: "ok" };
+    await this.#handling(made, {}, () => this.#instance.onTimer(tick));
   }
 
   async runRequeues() {
@@ -235,7 +253,7 @@ export class Driver {
     const all = {
       informant: "test",
       contract: CONTRACT,
-      offers: ["store", "kube", "kv", "metrics", "log"],
+      offers: ["store", "kube", "kv", "metrics", "recorder", "log"],
       roles: ROLES,
     };
     const limits = { memoryBytes: 64 << 20, callMs: 30_000 };
@@ -257,8 +275,9 @@ export class Driver {
   }
 
   #declare() {
-    const { metrics = [], indexes } = this.manifest;
+    const { metrics = [], indexes, reconciler } = this.manifest;
     this.host.declared = new Map(metrics.map((metric) => [metric.name, metric]));
+    this.host.reconciler = reconciler;
     this.host.ownIndexes = indexes?.names ?? [];
     this.host.ownValues = new WeakMap();
   }
@@ -285,33 +304,30 @@ export class Driver {
 
   /** Makes a call of a swap, and records it. */
   async #handingOver(name, call) {
-    const made = { call: name, result: "ok" };
-    this.calls.push(made);
-    try {
-      return await this.#calling(name, {}, call);
-    } catch (error) {
-      Object.assign(made, { result: resultOf(error), error: error.message });
-      if (error.afterMs !== undefined) made.requeueAfter = error.afterMs;
-      throw error;
-    }
+    return this.#recording({ call: name, result: "ok" }, () => this.#calling(name, {}, call));
   }
 
-  /** Makes a call of a handler, and records it. */
-  async #handling(name, about, { reason, attempt }, call) {
-    await this.#updateIndexes();
+  /** Makes a call of a handler about an object or a source, and records it. */
+  async #handlingAbout(name, about, { reason, attempt }, call, isBehind) {
     const { resource } = this.host.cluster.sources[about.source];
-    const made = {
-      call: name,
-      reason,
-      attempt,
-      result: "ok",
-      object: about.name === undefined ? resource : `${resource} ${keyText(about)}`,
-    };
+    const object = about.name === undefined ? resource : `${resource} ${keyText(about)}`;
+    const made = { call: name, reason, attempt, result: "ok", object };
+    return this.#handling(made, { source: about.source, isBehind }, call);
+  }
+
+  /** Makes a call of a handler, and records it as `made`. */
+  async #handling(made, about, call) {
+    await this.#updateIndexes();
+    const asked = await this.#recording(made, () => this.#calling("handler", about, call));
+    if (asked !== undefined) made.requeueAfter = asked;
+    return asked;
+  }
+
+  /** Makes a call, and records it as `made`, with the result. */
+  async #recording(made, call) {
     this.calls.push(made);
     try {
-      const asked = await this.#calling("handler", { source: about.source }, call);
-      if (asked !== undefined) made.requeueAfter = asked;
-      return asked;
+      return await call();
     } catch (error) {
       Object.assign(made, { result: resultOf(error), error: error.message });
       if (error.afterMs !== undefined) made.requeueAfter = error.afterMs;
@@ -362,6 +378,11 @@ export class Driver {
 
   // --- for scenarios ---
 
+  /** The names of the timers. */
+  get timers() {
+    return (this.manifest.timers ?? []).map(({ name }) => name);
+  }
+
   /** The requeue of a key. */
   requeueOf(key) {
     return this.#requeues.get(JSON.stringify(key));
@@ -370,7 +391,7 @@ export class Driver {
   /** Calls the plugin for a source, after its objects. */
   async syncedSource(id, attempt) {
     const call = { reason: "initial", attempt };
-    await this.#handling("on-synced", { source: id }, call, () => this.#instance.onSynced(id, call));
+    await this.#handlingAbout("on-synced", { source: id }, call, () => this.#instance.onSynced(id, call));
   }
 
   /** An object that starts to match its rule is an add, one that no longer matches is a delete. */
@@ -388,7 +409,7 @@ export class Driver {
     const about = aboutOf(key, object);
     const shown = payload(object, wanted);
     this.#requeues.delete(JSON.stringify(key));
-    const asked = await this.#handling(isNew ? "on-add" : "on-update", about, call, () =>
+    const asked = await this.#handlingAbout(isNew ? "on-add" : "on-update", about, call, () =>
       isNew
         ? this.#instance.onAdd(about, call, shown)
         : this.#instance.onUpdate(about, call, old && before ? payload(before, wanted) : undefined, shown),
@@ -405,7 +426,7 @@ export class Driver {
     const about = aboutOf(key, last);
     const shown = payload(last, this.#rule(last).payload);
     this.#requeues.delete(JSON.stringify(key));
-    const asked = await this.#handling("on-delete", about, call, () =>
+    const asked = await this.#handlingAbout("on-delete", about, call, () =>
       this.#instance.onDelete(about, call, shown, finalStateUnknown),
     );
     return this.#requeue(key, asked, { last, finalStateUnknown });
@@ -484,5 +505,8 @@ const aboutOf = (key, { metadata }) => ({
   uid: metadata.uid ?? "",
   resourceVersion: metadata.resourceVersion ?? "",
 });
+
+/** RFC 3339, in seconds. */
+const timeText = (time) => new Date(time).toISOString().replace(/\.\d+Z$/, "Z");
 
 const resultOf = ({ kind }) => (kind === "permanent" ? "permanent" : "retry");

@@ -1,5 +1,6 @@
 // Informant in a test: what the script runner imports, over the objects that the test has put.
-import { Cluster, failed } from "./cluster.js";
+import { deferChildren } from "./children.js";
+import { Cluster, failed, keyText } from "./cluster.js";
 import { project } from "./projection.js";
 import { matches, parse } from "./selector.js";
 
@@ -11,6 +12,9 @@ const KV_KEY_BYTES = 64;
 const LIST_MAX = 1_000;
 const PAGE_BYTES_MAX = 1 << 20;
 const IN_FLIGHT_MAX = 6;
+const CALL_EVENTS_MAX = 100;
+const REASON_BYTES_MAX = 128;
+const NOTE_BYTES_MAX = 1_024;
 
 /** As the script runner numbers them. */
 export const REASONS = [
@@ -31,7 +35,7 @@ export const REASONS = [
 const LEVELS = ["trace", "debug", "info", "warn", "error"];
 
 /** Which calls of Informant may use what. */
-const ALLOWED = { handler: ["store", "kube", "kv", "metrics", "http"], init: ["kv"] };
+const ALLOWED = { handler: ["store", "kube", "kv", "metrics", "recorder", "http"], init: ["kv"] };
 
 const bytesOf = (text) => Buffer.byteLength(text);
 
@@ -53,11 +57,15 @@ export class FakeHost {
   reads = [];
   /** HTTP requests: method, url, headers and body. */
   requests = [];
+  /** The Kubernetes Events that it has recorded. */
+  events = [];
   /** What the plugin remembers: texts of JSON by key. */
   keys = new Map();
   /** The metrics in the manifest, by name, and the values of series: a number or, of a histogram, a list. */
   declared = new Map();
   series = new Map();
+  /** The rules of the manifest for a reconciler. */
+  reconciler = undefined;
   /** Functions of objects, by informer and name: indexes of config.toml and of other plugins. */
   indexes = new Map();
   /** How the test adds an index. */
@@ -68,20 +76,28 @@ export class FakeHost {
   service = undefined;
   storeError = undefined;
   kubeError = undefined;
+  recorderError = undefined;
   #phase = "describe";
   #isIndex = false;
+  #isBehind = false;
+  #hasChildren = false;
   #before = undefined;
+  /** The Events of the current call. */
+  #recorded = [];
   #inFlight = [];
   #requestNumber = 0;
 
   // --- calls ---
 
-  /** A call of the plugin begins. `source` is what it is about. */
-  begin(phase, { isIndex = false, source } = {}) {
+  /** A call of the plugin begins. `source` is what it is about. `isBehind`: the cache may lack earlier writes. */
+  begin(phase, { isIndex = false, source, isBehind = false } = {}) {
     this.#phase = phase;
     this.#isIndex = isIndex;
+    this.#isBehind = isBehind;
+    this.#hasChildren = false;
     this.#before = [new Map(this.keys), structuredClone(this.series)];
     this.cluster.deferred = [];
+    this.#recorded = [];
     this.cluster.currentSource = source;
   }
 
@@ -90,7 +106,10 @@ export class FakeHost {
     this.#phase = "";
     this.cluster.currentSource = undefined;
     this.#inFlight = [];
-    if (hasSucceeded) return;
+    if (hasSucceeded) {
+      this.events.push(...this.#recorded);
+      return;
+    }
     [this.keys, this.series] = this.#before;
     this.cluster.deferred = [];
   }
@@ -103,13 +122,13 @@ export class FakeHost {
 
   /** The imports, for one instance of the script. */
   native(context) {
-    const { store, kube, kv, metrics } = this.#interfaces();
+    const { store, kube, kv, metrics, recorder } = this.#interfaces(context);
     const log = (level, message, fields) => this.#log(level, message, fields);
     const http = { inFlightMax: IN_FLIGHT_MAX, start: (...request) => this.#start(...request) };
-    return { context, reasons: REASONS, log, parse: JSON.parse, store, kube, kv, metrics, http };
+    return { context, reasons: REASONS, log, parse: JSON.parse, store, kube, kv, metrics, recorder, http };
   }
 
-  #interfaces() {
+  #interfaces({ plugin }) {
     const own = (names) =>
       Object.fromEntries(Object.entries(names).map(([name, call]) => [name, (...args) => call.apply(this, args)]));
     return {
@@ -124,7 +143,7 @@ export class FakeHost {
         indexKeys: this.#indexKeys,
         indexValues: this.#indexValues,
       }),
-      kube: this.#kube(),
+      kube: this.#kube(plugin),
       kv: own({
         get: this.#kvGet,
         set: this.#kvSet,
@@ -133,6 +152,7 @@ export class FakeHost {
         list: this.#kvList,
       }),
       metrics: own({ add: this.#add, set: this.#set, observe: this.#observe, replace: this.#replace }),
+      recorder: own({ event: this.#event }),
     };
   }
 
@@ -269,7 +289,7 @@ export class FakeHost {
 
   // --- kube ---
 
-  #kube() {
+  #kube(plugin) {
     const addressOf = ([cluster, resource, namespace, name, subresource]) => ({
       cluster,
       resource,
@@ -279,13 +299,13 @@ export class FakeHost {
     });
     const checked =
       (call) =>
-      (address, ...args) => {
+      (...args) => {
         this.#check("kube");
         if (this.kubeError !== undefined) throw failed(this.kubeError.code, this.kubeError.message, this.kubeError);
-        return call(addressOf(address), ...args);
+        return call(...args);
       };
-    const direct = (verb) => checked((...args) => this.cluster[verb](...args));
-    const deferred = (verb) => checked((...args) => this.cluster.defer(verb, ...args));
+    const direct = (verb) => checked((address, ...args) => this.cluster[verb](addressOf(address), ...args));
+    const deferred = (verb) => checked((address, ...args) => this.cluster.defer(verb, addressOf(address), ...args));
     return {
       get: direct("get"),
       list: direct("list"),
@@ -297,7 +317,19 @@ export class FakeHost {
       deferUpdate: deferred("update"),
       deferPatch: deferred("patch"),
       deferDelete: deferred("delete"),
+      deferChildren: checked((...args) => this.#children(plugin, ...args)),
     };
+  }
+
+  #children(plugin, [source, namespace, name, uid], fields, whole) {
+    if (this.reconciler === undefined || this.cluster.currentSource !== source)
+      throw failed("not-here", "only reconcile has children: those of the object that it is about");
+    if (this.#hasChildren) throw failed("invalid", "the call has set its children already: set all of them at once");
+    this.#hasChildren = true;
+    const wanted = [...fields.map((text) => ({ text })), ...whole.map((text) => ({ text, isWhole: true }))];
+    const { owns = [] } = this.reconciler;
+    const owner = { key: { source, namespace, name }, uid };
+    return deferChildren(this.cluster, { plugin, owns, owner, isBehind: this.#isBehind }, wanted);
   }
 
   // --- kv ---
@@ -386,6 +418,25 @@ export class FakeHost {
     return seriesOf(name, given);
   }
 
+  // --- recorder ---
+
+  #event(about, related, type, reason, action, note) {
+    this.#check("recorder");
+    if (this.recorderError !== undefined) throw failed(this.recorderError.code, this.recorderError.message);
+    if (this.#recorded.length === CALL_EVENTS_MAX)
+      throw failed("too-large", `a call can record at most ${CALL_EVENTS_MAX} Events`);
+    for (const [name, text] of Object.entries({ reason, action })) {
+      const size = bytesOf(text);
+      if (!/^[A-Z][A-Za-z0-9]*$/.test(text)) throw failed("invalid", `the ${name} "${text}" is not CamelCase`);
+      if (size > REASON_BYTES_MAX)
+        throw failed("invalid", `the ${name} has ${size} bytes, and may have ${REASON_BYTES_MAX}`);
+    }
+    const shown = ([, , kind, namespace, name]) => `${kind} ${keyText({ namespace, name })}`;
+    const others = related === undefined ? {} : { related: shown(related) };
+    const event = { type, reason, action, note: cut(note), regarding: shown(about), ...others, cluster: about[0] };
+    this.#recorded.push(event);
+  }
+
   // --- http ---
 
   #start(method, [scheme, authority, path], headers, body, isBinary) {
@@ -423,6 +474,9 @@ export class FakeHost {
     return requests.length > 0;
   }
 }
+
+/** A note, without what is too much of it. */
+const cut = (note) => new TextDecoder().decode(Buffer.from(note).subarray(0, NOTE_BYTES_MAX), { stream: true });
 
 const answerOf = (answer) => (typeof answer === "number" ? { status: answer } : (answer ?? {}));
 

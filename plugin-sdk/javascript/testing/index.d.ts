@@ -42,6 +42,19 @@ export interface Write {
   cluster: string;
 }
 
+/** A Kubernetes Event that the plugin has recorded. */
+export interface RecordedEvent {
+  type: "Normal" | "Warning";
+  reason: string;
+  action: string;
+  note: string;
+  /** `Pod default/a`, or `Node a`. */
+  regarding: string;
+  related?: string;
+  /** Empty if the test has a single, unnamed one. */
+  cluster: string;
+}
+
 export interface LogLine {
   level: "trace" | "debug" | "info" | "warn" | "error";
   message: string;
@@ -75,9 +88,12 @@ export type HttpAnswer =
 
 /** A call of a handler, or of `save` and `restore` in a swap, with its result. */
 export interface HandlerCall {
-  call: "on-add" | "on-update" | "on-delete" | "on-synced" | "save" | "restore";
+  call: "on-add" | "on-update" | "on-delete" | "reconcile" | "on-timer" | "on-synced" | "save" | "restore";
   /** `v1/pods default/a`; of `on-synced`, `v1/pods`. */
   object?: string;
+  /** Of `on-timer`. */
+  timer?: string;
+  missed?: number;
   reason?: import("informant").Reason;
   attempt?: number;
   result: "ok" | "retry" | "permanent";
@@ -118,8 +134,9 @@ export const SETTLE_CALLS_MAX: number;
  * A running plugin, and the objects that it sees.
  *
  * The plugin receives objects as its manifest requests: only those kinds and fields, `old` if requested, and no
- * unchanged payloads with `changedOnly`. So a test finds a field that is missing in `fields`. Deferred writes, `kv` and
- * metrics take effect when a call has succeeded. Retries and limits are not simulated: test them in a scenario.
+ * unchanged payloads with `changedOnly`. So a test finds a field that is missing in `fields`. Deferred writes, `kv`,
+ * metrics and Events take effect when a call has succeeded. Timers run only when the test calls `tick`. Retries and
+ * limits are not simulated: test them in a scenario.
  *
  * A call that fails rejects with `Failed`. Make one call at a time: await each.
  */
@@ -139,6 +156,8 @@ export class Driver {
   readonly messages: string[];
   /** The reads of the cache since `clear`. */
   readonly reads: Read[];
+  /** The Kubernetes Events that calls have recorded since `clear`, without those of calls that failed. */
+  readonly events: RecordedEvent[];
   /** The HTTP requests since `clear`. */
   readonly requests: HttpRequest[];
   /** The calls of handlers since `clear`. */
@@ -149,7 +168,7 @@ export class Driver {
   readonly requeues: Record<string, number>;
   /** The value of a series. Of a histogram, the observed values. */
   metric(name: string, labels?: Record<string, string | number | boolean>): number | number[] | undefined;
-  /** Forgets writes, logs, reads, requests and calls. */
+  /** Forgets writes, logs, reads, Events, requests and calls. */
   clear(): void;
 
   /**
@@ -176,6 +195,8 @@ export class Driver {
   refuseKube(
     error: { code: string; message: string; status?: number; reason?: string; retryAfterMs?: number } | undefined,
   ): void;
+  /** Makes every call of `recorder` fail with this error; `undefined` ends that. */
+  refuseRecorder(error: { code: string; message: string } | undefined): void;
   /** The object with this key, `namespace/name`, as it is in the cache. */
   object(key: string, kind?: string): any;
 
@@ -197,9 +218,18 @@ export class Driver {
   trigger(key: string, kind?: string): Promise<number | undefined>;
   /**
    * Calls `reconcile` for an object, as it is in the cache; as for one that is gone if it is not there. Resolves to the
-   * milliseconds after which the plugin wants to be called again.
+   * milliseconds after which the plugin wants to be called again. `kube.children` sees the objects of the cache, as if
+   * the plugin had an informer for each kind in `owns`; with `cacheIsBehind` it deletes nothing.
    */
-  reconcile(key: string, options?: CallOptions & { kind?: string; cacheIsBehind?: boolean }): Promise<number | undefined>;
+  reconcile(
+    key: string,
+    options?: CallOptions & { kind?: string; cacheIsBehind?: boolean },
+  ): Promise<number | undefined>;
+  /**
+   * Runs the timer with this name. It was due at `scheduled`, by default now, and the run stands for `missed` earlier
+   * ones.
+   */
+  tick(name: string, options?: { scheduled?: string | Date; missed?: number; attempt?: number }): Promise<void>;
   /** Makes the calls that the plugin asked for, without waiting, each once. Returns the number of calls. */
   runRequeues(): Promise<number>;
   /** Delivers the events of the plugin's own writes until it stops writing. Returns the number of calls. */

@@ -44,6 +44,7 @@ const MANIFEST = {
     owns: RELATED,
     watches: RELATED,
   },
+  timers: { name: null, cron: null, zone: null, every: null, missed: null, jitter: null, atStart: null },
   indexes: { names: null, objects: RULE },
   needs: { kube: ACCESS },
   writes: null,
@@ -133,6 +134,11 @@ export class Instance {
     return this.#handle("reconcile", object, () => Object.assign(this.#event(about, call), { cacheIsBehind }));
   }
 
+  async onTimer({ name, scheduled, missed, attempt }) {
+    const tick = this.#prelude.beginTick(name, scheduled, missed, attempt);
+    return this.#call("onTimer", [tick], (returned) => this.#asked("onTimer", returned));
+  }
+
   onSynced(source, call) {
     return this.#handle("onSynced", undefined, () => Object.freeze({ ...call }), this.#prelude.beginSource(source));
   }
@@ -156,9 +162,11 @@ export class Instance {
     const handler = this.#exports[name];
     if (handler === undefined) return undefined;
     const shown = first ?? (this.#prelude.readsObject(handler) ? object : undefined);
-    return this.#call(name, [shown, event()], (returned) =>
-      returned === undefined || returned === null ? undefined : this.#prelude.requeueAfter(name, returned),
-    );
+    return this.#call(name, [shown, event()], (returned) => this.#asked(name, returned));
+  }
+
+  #asked(name, returned) {
+    return returned === undefined || returned === null ? undefined : this.#prelude.requeueAfter(name, returned);
   }
 
   #event({ source, namespace, name, uid, resourceVersion }, { reason, attempt }, old) {
@@ -203,8 +211,8 @@ export class Instance {
       await turn();
       if (result !== undefined) break;
       if (await this.#advance()) continue;
-      const why = `${this.#name}: ${name} waits for a promise that never settles: scripts have no timers and no I/O`;
-      throw new Failed("retryable", why);
+      const why = "a script cannot wait by itself; use `timers` of the manifest, or return { requeueAfter }";
+      throw new Failed("retryable", `${this.#name}: ${name} waits for a promise that never settles: ${why}`);
     }
     if ("error" in result) throw result.error;
     return result.value;

@@ -50,9 +50,11 @@ function unusable() {
       "deferUpdate",
       "deferPatch",
       "deferDelete",
+      "deferChildren",
     ),
     kv: named("get", "set", "setIfAbsent", "delete", "list"),
     metrics: named("add", "set", "observe", "replace"),
+    recorder: named("event"),
     http: { inFlightMax: 1, ...named("start") },
   };
 }
@@ -65,7 +67,7 @@ function replaceGlobals() {
   }
   const send = globalThis.fetch;
   globalThis.fetch = (...values) => (running.getStore()?.fetch ?? send)(...values);
-  // Scripts have no timers.
+  // Scripts cannot wait by themselves.
   for (const name of ["setTimeout", "setInterval", "setImmediate"]) {
     let value = globalThis[name];
     Object.defineProperty(globalThis, name, {

@@ -173,3 +173,87 @@ test("a plugin that is refused fails the scenario, unless it is expected", async
     message: /:2: steps\[0\]: the plugin was refused: broken\.js exports onadd/,
   });
 });
+
+const TIMED = `import { RetryAfter, log, recorder, store } from "informant";
+export const manifest = {
+  events: [{ apiVersion: "v1", kind: "Pod" }],
+  timers: [{ name: "sweep", every: "5m" }, { name: "report", cron: "0 8 * * *" }],
+};
+export const onAdd = (pod, event) => recorder.event(event, { reason: "Seen", note: \`phase: \${pod.status?.phase}\` });
+export const onTimer = ({ name, scheduled, attempt }) => {
+  log.info(\`\${name} \${scheduled}\`);
+  for (const pod of store.list("pods"))
+    recorder.event(pod, { type: "Warning", reason: "Old", related: { apiVersion: "v1", kind: "Node", name: "n1" } });
+  if (name === "report" && attempt < 2) throw attempt === 0 ? new Error("not yet") : new RetryAfter(30_000, "later");
+};
+`;
+
+/** Runs steps on the script with timers. Returns what differs. */
+const runTimed = async (steps, allow = "{ events: true }") => {
+  const script = join(folder, "timed.js");
+  writeFileSync(script, TIMED);
+  const file = join(folder, "timed.scenario.yaml");
+  writeFileSync(file, `path: timed.js\nconfig: { plugin: { timed: { allow: ${allow} } } }\nsteps:\n${steps}`);
+  return runScenario(file).then(
+    () => "",
+    (error) => error.message.replaceAll(`${folder}/`, ""),
+  );
+};
+
+test("a timer runs in its step, and records Events", async () => {
+  const found = await runTimed(`
+  - apply: ${POD}
+    expect: { events: [{ type: Normal, reason: Seen, action: Seen, note: "phase: *", regarding: Pod web/a, related: null }] }
+  - timer: sweep
+    expect:
+      calls: [on-timer sweep]
+      log: ["sweep 2026-01-01T00:00:00Z"]
+      events: [{ type: Warning, reason: Old, related: Node n1 }]
+  - wait: 1h
+    expect: { calls: [], events: [] }
+`);
+  assert.equal(found, "");
+});
+
+test("a retry of a timer stands for the next run", async () => {
+  const failed = "call: on-timer, timer: report, result: retry";
+  const found = await runTimed(`
+  - apply: ${POD}
+  - wait: 1m
+  - expect: {}
+  - timer: report
+    expect: { calls: [{ ${failed}, missed: 0, attempt: 0, error: "*not yet" }], events: [], deadLetters: [] }
+  - wait: 1s
+    expect: { calls: [{ ${failed}, missed: 0, attempt: 1, requeueAfter: 30s }], log: ["report 2026-01-01T00:01:00Z"] }
+  - timer: report
+    expect: { calls: [] }
+  - wait: 30s
+    expect: { calls: [{ ${failed}, missed: 1, attempt: 0 }], log: ["report 2026-01-01T00:01:01Z"] }
+  - wait: 1m
+    expect:
+      calls: [{ ${failed}, missed: 1, attempt: 1 }, { call: on-timer, missed: 1, attempt: 2, result: ok }]
+      events: [{ reason: Old }]
+  - timer: report
+    expect: { calls: [{ ${failed}, missed: 0, attempt: 0 }] }
+`);
+  assert.equal(found, "");
+});
+
+test("mistakes about timers and Events have a remedy", async () => {
+  const cases = {
+    "- timer: swep": 'timed.scenario.yaml:4: steps[0].timer: the plugin has no timer "swep"; it has sweep, report',
+    "- expect: { calls: [on-timer swep] }": 'steps[0].expect.calls[0]: the plugin has no timer "swep"; it has sweep',
+    "- expect: { events: [{ type: Error }] }": '"Error" is none of Normal, Warning',
+    "- expect: { events: [{ object: web/a }] }": "there is no such member; there are action, note, reason, regarding,",
+    "- expect: { events: [{ regarding: web/a }] }": '"web/a" is not an object: write KIND NAMESPACE/NAME',
+    "- { timer: sweep, expect: { events: [{ reason: Old }] } }": 'events[0]: missing: {"reason":"Old"}',
+  };
+  for (const [steps, message] of Object.entries(cases)) {
+    const found = await runTimed(steps);
+    assert.ok(found.includes(message), `${steps}: ${found}`);
+  }
+  const apply = `- { apply: ${POD}, expect: { calls: [on-add v1/pods web/a] } }`;
+  const denied = 'calls[0]: result: expected "ok", found "permanent"';
+  for (const allow of ["{}", "{ events: false }"]) assert.ok((await runTimed(apply, allow)).includes(denied));
+  assert.ok((await errorOf("steps: [{ timer: sweep }]")).includes('the plugin has no timer "sweep"; it has none'));
+});

@@ -1,6 +1,18 @@
 // What the declarations accept and refuse. It is compiled, and never run.
-import { ensureOk, kube, kv, metrics, store } from "informant";
-import type { ConfigMap, Deployment, Event, Handler, KubernetesObject, Manifest, Node, Pod, Service } from "informant";
+import { ensureOk, kube, kv, metrics, recorder, store } from "informant";
+import type {
+  ConfigMap,
+  Deployment,
+  Event,
+  Handler,
+  KubernetesObject,
+  Manifest,
+  Node,
+  Pod,
+  Reconciler,
+  Service,
+  TimerHandler,
+} from "informant";
 
 export const manifest: Manifest = {
   events: [{ apiVersion: "v1", kind: "Pod", payload: { fields: ["/status/phase"] }, changedOnly: true }],
@@ -62,6 +74,71 @@ export const onUpdate = async (pod: any, event: Event) => {
   // @ts-expect-error The response is not awaited.
   ensureOk(fetch("https://example.com/"));
   console.log(found.name, server);
+};
+
+// Timers and Kubernetes Events.
+export const timed: Manifest = {
+  timers: [
+    { name: "report", cron: "0 8 * * 1-5", zone: "Europe/Berlin", missed: "skip" },
+    { name: "sweep", every: "5m", jitter: "30s", atStart: true },
+  ],
+};
+
+// @ts-expect-error A timer has one schedule.
+export const twice: Manifest = { timers: [{ name: "report", cron: "0 8 * * *", every: "5m" }] };
+
+// @ts-expect-error A timer without a schedule never runs.
+export const never: Manifest = { timers: [{ name: "report" }] };
+
+// @ts-expect-error Only `cron` has a zone.
+export const zoned: Manifest = { timers: [{ name: "report", every: "5m", zone: "UTC" }] };
+
+export const onTimer: TimerHandler = ({ name, scheduled, missed, attempt }) => {
+  const day: string = scheduled.slice(0, 10);
+  const node = { apiVersion: "v1", kind: "Node", name: "n1" };
+  recorder.event(node, { reason: "Reported", note: `${name} of ${day}: ${missed}, ${attempt}` });
+  for (const pod of store.list<Pod>("pods")) recorder.event(pod, { reason: "Listed", related: node });
+};
+
+export const records = (pod: Pod, event: Event<Pod>, other: any) => {
+  recorder.event(pod, { type: "Warning", reason: "Crashing", action: "Restarting", note: "again", related: other });
+  recorder.event(event, { reason: "Seen" });
+  // @ts-expect-error An Event needs a reason.
+  recorder.event(pod, { note: "again" });
+  // @ts-expect-error There is no such type.
+  recorder.event(pod, { type: "Error", reason: "Crashing" });
+  // @ts-expect-error A key is no object.
+  recorder.event("web/a", { reason: "Crashing" });
+};
+
+// What a reconciler writes.
+interface Site extends KubernetesObject {
+  spec: { host: string };
+}
+
+export const reconcile: Reconciler<Site> = async (site, request) => {
+  const waits: boolean | Promise<boolean> = kube.finalize(request, site, async () => {});
+  const proceeds: boolean = kube.finalize(request, site, () => {});
+  if (!(await waits) || !proceeds || site === undefined) return;
+  const owner = kube.ownerReference(site, { controller: false });
+  const metadata = { name: "a", ownerReferences: [owner, kube.ownerReference(request)] };
+  const map = { apiVersion: "v1", kind: "ConfigMap", metadata, data: { host: site.spec.host } };
+  kube.children(request, []);
+  const done = kube.children(request, { whole: [map] });
+  const skipped: string = done.pruneSkipped ?? `${done.written} ${done.pruned} ${done.refused.join()}`;
+  const ready = { type: "Ready", status: "True", reason: "Deployed", message: skipped } as const;
+  kube.setStatus(request, site, { host: site.spec.host, conditions: [...kube.conditionsOf(done), ready] });
+  // @ts-expect-error A condition has a reason.
+  kube.setStatus(request, site, { conditions: [{ type: "Ready", status: "True" }] });
+  // @ts-expect-error A child has a name.
+  kube.children(request, [{ apiVersion: "v1", kind: "ConfigMap", metadata: {} }]);
+  // @ts-expect-error There is no such list.
+  kube.children(request, { hole: [map] });
+};
+
+export const gone = (site: Site, event: Event<Site>) => {
+  // @ts-expect-error An event is no request.
+  kube.finalize(event, site, () => {});
 };
 
 // Kubernetes' own kinds.

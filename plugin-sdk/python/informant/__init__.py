@@ -19,11 +19,11 @@
 
 from __future__ import annotations
 
-from . import http, kube, kv, metrics, store
+from . import http, kube, kv, metrics, recorder, store
 from .context import Settings, config, context, settings
-from .decorators import Again, Related, State, again, index, needs, on, plugin, reconcile, related, state
+from .decorators import Again, Related, State, again, index, needs, on, plugin, reconcile, related, state, timer
 from .errors import HostError, HttpError, KubeError, Permanent, Refused, RetryAfter
-from .events import Call, Event, Request, Source
+from .events import Call, Event, Request, Source, Tick
 from .host import CONTRACT
 from .logs import log
 from .objects import Fields, Object
@@ -48,6 +48,7 @@ __all__ = [
     "Settings",
     "Source",
     "State",
+    "Tick",
     "again",
     "config",
     "context",
@@ -61,8 +62,10 @@ __all__ = [
     "on",
     "plugin",
     "reconcile",
+    "recorder",
     "related",
     "settings",
     "state",
     "store",
+    "timer",
 ]

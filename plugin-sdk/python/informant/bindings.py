@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from componentize_py_types import Err, Ok
-from wit_world.imports import kube, kv, log, metrics, store
+from wit_world.imports import kube, kv, log, metrics, recorder, store
 
 from . import host as _host
 from .errors import HostError, HttpError, KubeError
-from .host import Address, HttpAnswer, HttpRequest, Labels, Query, SourceInfo
+from .host import Address, Child, Children, HttpAnswer, HttpRequest, Labels, Owner, Query, Regarding, SourceInfo
 
 try:
     from wit_world.imports import informant_plugin_types as types
@@ -31,6 +31,8 @@ _PATCH_KINDS = {
     "strategic": kube.PatchKind.STRATEGIC,
     "apply": kube.PatchKind.APPLY,
 }
+
+_EVENT_TYPES = {"Normal": recorder.EventType.NORMAL, "Warning": recorder.EventType.WARNING}
 
 
 def _name(case: Any) -> str:
@@ -77,6 +79,10 @@ def _query(query: Query) -> Any:
 
 def _page(page: Any) -> tuple[list[tuple[int, bytes]], str]:
     return [(item.source, item.object) for item in page.items], page.cursor
+
+
+def _regarding(regarding: Regarding) -> Any:
+    return recorder.Regarding(*regarding)
 
 
 def _labels(labels: Labels) -> list[Any]:
@@ -141,6 +147,11 @@ class Bindings:
     def kube_delete(self, address: Address, options: bytes, deferred: bool) -> None:
         _asked(kube.defer_delete if deferred else kube.delete, _at(address), options)
 
+    def kube_children(self, owner: Owner, children: list[Child]) -> Children:
+        wanted = [kube.Child(child.object, child.whole) for child in children]
+        done = _asked(kube.defer_children, kube.Owner(*owner), wanted)
+        return Children(done.written, done.pruned, done.refused, done.prune_skipped)
+
     def kv_get(self, key: str) -> bytes | None:
         return _asked(kv.get, key)  # type: ignore[no-any-return]
 
@@ -168,6 +179,12 @@ class Bindings:
     def metrics_replace(self, name: str, samples: Sequence[tuple[float, Labels]]) -> None:
         rows = [metrics.Sample(value, _labels(labels)) for value, labels in samples]
         _asked(metrics.replace, name, rows)
+
+    def recorder_event(
+        self, about: Regarding, related: Regarding | None, type: str, reason: str, action: str, note: str
+    ) -> None:
+        other = None if related is None else _regarding(related)
+        _asked(recorder.event, _regarding(about), other, _EVENT_TYPES[type], reason, action, note)
 
     def http_send(self, request: HttpRequest) -> HttpAnswer:
         if _wasi_http is None:

@@ -26,7 +26,7 @@ from .bindings import Bindings, Err, types
 from .dispatch import Dispatcher, Failed
 from .failure import Failure
 
-__all__ = ["EventHandler", "IndexFuncs", "Lifecycle", "Reconciler", "State", "SyncHandler"]
+__all__ = ["EventHandler", "IndexFuncs", "Lifecycle", "Reconciler", "State", "SyncHandler", "TimerHandler"]
 
 _dispatcher: Dispatcher | None = None
 
@@ -124,6 +124,17 @@ class Reconciler:
         """An object, or one that leads to it, has changed."""
         try:
             return _instance().reconcile(about, request, object)
+        except Failed as failed:
+            _refuse(failed.failure)
+
+
+class TimerHandler:
+    """Is called on a schedule."""
+
+    def on_timer(self, tick: Any) -> None:
+        """A run of a timer is due."""
+        try:
+            _instance().on_timer(tick)
         except Failed as failed:
             _refuse(failed.failure)
 

@@ -1,4 +1,4 @@
-"""What plugins register with: ``on``, ``index``, ``state``, ``needs``, ``settings`` and ``plugin``."""
+"""What plugins register with: ``on``, ``reconcile``, ``timer``, ``index``, ``state``, ``needs`` and ``plugin``."""
 
 from __future__ import annotations
 
@@ -225,7 +225,8 @@ def reconcile(
 
     It receives the object, or ``None`` if it is gone, and the request. ``owns``: kinds that the plugin makes for the
     objects. ``watches``: other kinds that lead to them. ``when``: what has to change in an object: ``generation``,
-    ``labels`` or JSON pointers.
+    ``labels`` or JSON pointers. That it is being deleted, and its finalizers, always count. ``generation`` stands for
+    any change of an object that has none.
     """
     check_type("reconcile", api_version, kind)
 
@@ -252,6 +253,40 @@ def _related(where: str, group: Any) -> list[Related]:
     if wrong is not None:
         raise Refused(f'{where}: {wrong!r} is no kind; write related("apps/v1", "Deployment")')
     return kinds
+
+
+def timer(
+    name: str,
+    *,
+    cron: Text | None = None,
+    zone: Text | None = None,
+    every: Text | None = None,
+    missed: Literal["once", "skip"] = "once",
+    jitter: Text | None = None,
+    at_start: Flag = False,
+) -> Callable[[F], F]:
+    """Calls the function on a schedule, with the tick: at the times of ``cron``, or each time ``every`` has passed.
+
+    ``cron``: five fields, in the time zone ``zone``, which is UTC by default. ``missed``: whether one run makes up for
+    those that were missed while Informant was down, or none (``skip``). ``jitter``: each run is up to this time later,
+    by chance. ``at_start``: run once at the start, too. Durations are texts: ``10s``, ``1h 30m``.
+    """
+    if not isinstance(name, str) or not name:
+        raise Refused('@timer needs a name and a schedule: @timer("poll", every="10s")')
+    options = {"cron": cron, "every": every, "zone": zone, "missed": missed, "jitter": jitter, "atStart": at_start}
+    _registry.check_timer(f"@timer({name!r})", options)
+
+    def register(function: F) -> F:
+        handler = Handler(function, "timer", parameters_max=1)
+        timers = _registry.active.timers
+        if name in timers:
+            raise Refused(
+                f"{handler.where} and {timers[name].handler.where} have a timer of the same name, {name!r}: rename one"
+            )
+        timers[name] = _registry.Timer(handler, options)
+        return function
+
+    return register
 
 
 class State(Fields):

@@ -11,8 +11,8 @@ from . import host as _host
 from . import registry as _registry
 from .context import load_settings
 from .decorators import Again
-from .errors import Refused, delay_ms
-from .events import Event, Request, Source
+from .errors import Permanent, Refused, delay_ms, did_you_mean
+from .events import Event, Request, Source, Tick
 from .failure import Failure, failure_of, traceback_of
 from .manifest import index_names, manifest_of
 from .objects import Object, parse_object
@@ -131,6 +131,23 @@ class Dispatcher:
             object = parse_object(document, about) if document and handler.reads_object else None
             returned = handler.function(*(object, request)[: handler.parameters])
             return None if returned is None else _requeue_ms(handler, returned)
+
+    def on_timer(self, tick: Any) -> None:
+        """A run of a timer is due."""
+        run = Tick(tick)
+        with _Reporting(self.registry, f"timer {run}", None):
+            timer = self.registry.timers.get(run.name)
+            if timer is None:
+                # The section of the plugin in config.toml may name other timers than the manifest.
+                known = did_you_mean(run.name, list(self.registry.timers))
+                raise Permanent(f"no function has the timer {run.name!r}{known}")
+            handler = timer.handler
+            returned = handler.function(*(run,)[: handler.parameters])
+            if returned is not None:
+                raise TypeError(
+                    f"{handler.where} returned {_shown(returned)}, but it is about no object: return nothing; the "
+                    "schedule says when it runs again"
+                )
 
     def _handlers_of(self, source: int) -> Handlers | None:
         # With one rule, the host delivers objects of its type only.

@@ -1,7 +1,8 @@
-"""Events and sources: what a call is about."""
+"""Events, sources and ticks: what a call is about."""
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from . import host as _host
@@ -250,3 +251,39 @@ class Request(Event):
         something is absent.
         """
         return bool(self._call.cache_is_behind)
+
+
+class Tick:
+    """A run of a timer. As text it is the name of the timer."""
+
+    __slots__ = ("_tick",)
+
+    def __init__(self, tick: Any) -> None:
+        self._tick = tick
+
+    @property
+    def name(self) -> str:
+        """The name of the timer."""
+        return str(self._tick.name)
+
+    @property
+    def scheduled(self) -> datetime:
+        """When the run was due, in UTC."""
+        # Before Python 3.11, it does not read the letter.
+        return datetime.fromisoformat(self._tick.scheduled.replace("Z", "+00:00"))
+
+    @property
+    def missed(self) -> int:
+        """How many earlier runs were missed since the last one: this run stands for them."""
+        return int(self._tick.missed)
+
+    @property
+    def attempt(self) -> int:
+        """0 for the first attempt; each retry adds 1."""
+        return int(self._tick.attempt)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"Tick({self.name} {self._tick.scheduled})"

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 CONTRACT = "0.3.0"
 
 #: The roles of the contract that the SDK can play.
-ROLES = ("event-handler", "reconciler", "sync-handler", "index-funcs", "state")
+ROLES = ("event-handler", "reconciler", "timer-handler", "sync-handler", "index-funcs", "state")
 
 #: Levels of the contract's log, in its order.
 TRACE, DEBUG, INFO, WARN, ERROR = range(5)
@@ -61,6 +61,50 @@ class Address(NamedTuple):
     subresource: str = ""
 
 
+class Owner(NamedTuple):
+    """The object that is reconciled, to which others belong."""
+
+    source: int
+    namespace: str
+    name: str
+    uid: str
+
+
+class Child(NamedTuple):
+    """An object that belongs to the one that is reconciled."""
+
+    object: bytes
+    #: Whether everything but metadata and status becomes as it is in ``object``, or only the fields there are applied.
+    whole: bool
+
+
+class Children(NamedTuple):
+    """What ``kube.children`` does once the call has succeeded."""
+
+    #: How many objects are written, unless they turn out to be as they should.
+    written: int
+    #: How many are deleted: they belong to the object, and are no longer among its children.
+    pruned: int
+    #: Objects that exist and belong to somebody else: they stay as they are. ``Secret web/a``.
+    refused: list[str]
+    #: Why none is deleted, such as a source that is not live. ``None``: all that have to be are.
+    prune_skipped: str | None
+
+
+class Regarding(NamedTuple):
+    """An object that a Kubernetes Event is about. As text it is ``Pod web/a``."""
+
+    cluster: str
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+
+
 class Query(NamedTuple):
     """Which objects of an informer to read."""
 
@@ -95,6 +139,7 @@ class Host(Protocol):
         self, address: Address, kind: str, document: bytes, options: bytes, deferred: bool
     ) -> bytes | None: ...
     def kube_delete(self, address: Address, options: bytes, deferred: bool) -> None: ...
+    def kube_children(self, owner: Owner, children: list[Child]) -> Children: ...
 
     def kv_get(self, key: str) -> bytes | None: ...
     def kv_set(self, key: str, value: bytes) -> None: ...
@@ -106,6 +151,10 @@ class Host(Protocol):
     def metrics_set(self, name: str, value: float, labels: Labels) -> None: ...
     def metrics_observe(self, name: str, value: float, labels: Labels) -> None: ...
     def metrics_replace(self, name: str, samples: Sequence[tuple[float, Labels]]) -> None: ...
+
+    def recorder_event(
+        self, about: Regarding, related: Regarding | None, type: str, reason: str, action: str, note: str
+    ) -> None: ...
 
     def http_send(self, request: HttpRequest) -> HttpAnswer: ...
 

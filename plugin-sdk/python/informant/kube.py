@@ -5,6 +5,9 @@ and none of them if it fails. The functions of ``kube.now`` call the API server 
 
 An address is an event, an object that was read, or ``kube.address("v1/pods", "web", "a")``. A deferred delete needs the
 uid, which events and objects bring with them.
+
+For reconcilers: ``children`` sets all objects that belong to the one that is reconciled, ``set_status`` writes its
+status, and ``finalize`` cleans up before it is gone. They are deferred, too.
 """
 
 from __future__ import annotations
@@ -13,30 +16,37 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from . import events
 from . import host as _host
+from .children import Children, children, conditions_of, owner_reference
 from .errors import KubeError
 from .events import Event
 from .host import Address
 from .objects import Object, Origin, parse_object
-
-#: What a call is about: an event, an object that was read, or ``kube.address(...)``.
-Target = Event | Object | Address
+from .reconciled import finalize, set_status
+from .targets import Target, address, address_of, document_of, status
 
 PatchType = Literal["merge", "json", "strategic"]
 
 #: The most objects in a page.
 PAGE_MAX = 500
 
-__all__ = ["address", "apply", "create", "delete", "now", "patch", "update"]
-
-
-def address(resource: str, namespace: str = "", name: str = "", *, subresource: str = "", cluster: str = "") -> Address:
-    """The address of an object, or of the objects in a namespace: ``kube.address("apps/v1/deployments", "web")``.
-
-    ``cluster`` is by default that of the object that the call is about.
-    """
-    return Address(cluster, resource, namespace, name, subresource)
+__all__ = [
+    "Children",
+    "Target",
+    "address",
+    "apply",
+    "children",
+    "conditions_of",
+    "create",
+    "delete",
+    "finalize",
+    "now",
+    "owner_reference",
+    "patch",
+    "set_status",
+    "status",
+    "update",
+]
 
 
 class Writes:
@@ -57,11 +67,11 @@ class Writes:
     ) -> Any:
         """Creates an object: ``kube.create(kube.address("v1/configmaps", "web"), {...})``."""
         options = _options(fieldManager=field_manager, fieldValidation=field_validation, dryRun=_dry_run(dry_run))
-        at = _address(target, subresource)
+        at = address_of(target, subresource)
         if not at.subresource:
             # It takes the name from the object.
             at = at._replace(name="")
-        return self._written(at, _host.active.kube_create(at, _document(object), options, self._deferred))
+        return self._written(at, _host.active.kube_create(at, document_of(object), options, self._deferred))
 
     def update(
         self,
@@ -75,8 +85,8 @@ class Writes:
     ) -> Any:
         """Replaces an object."""
         options = _options(fieldManager=field_manager, fieldValidation=field_validation, dryRun=_dry_run(dry_run))
-        at = _address(target, subresource)
-        return self._written(at, _host.active.kube_update(at, _document(object), options, self._deferred))
+        at = address_of(target, subresource)
+        return self._written(at, _host.active.kube_update(at, document_of(object), options, self._deferred))
 
     def patch(
         self,
@@ -100,8 +110,8 @@ class Writes:
             raise TypeError(f"kube.patch: unknown type {type!r}; use merge, json or strategic, or kube.apply")
         document = _with_metadata(document, type, labels, annotations)
         options = _options(fieldManager=field_manager, fieldValidation=field_validation, dryRun=_dry_run(dry_run))
-        at = _address(target, subresource)
-        return self._written(at, _host.active.kube_patch(at, type, _document(document), options, self._deferred))
+        at = address_of(target, subresource)
+        return self._written(at, _host.active.kube_patch(at, type, document_of(document), options, self._deferred))
 
     def apply(
         self,
@@ -121,8 +131,8 @@ class Writes:
             dryRun=_dry_run(dry_run),
             force=True if force else None,
         )
-        at = _address(target, subresource)
-        return self._written(at, _host.active.kube_patch(at, "apply", _document(object), options, self._deferred))
+        at = address_of(target, subresource)
+        return self._written(at, _host.active.kube_patch(at, "apply", document_of(object), options, self._deferred))
 
     def delete(
         self,
@@ -145,7 +155,7 @@ class Writes:
             preconditions={name: value for name, value in preconditions.items() if value is not None} or None,
             dryRun=_dry_run(dry_run),
         )
-        _host.active.kube_delete(_address(target, subresource), options, self._deferred)
+        _host.active.kube_delete(address_of(target, subresource), options, self._deferred)
 
     def _written(self, at: Address, document: bytes | None) -> Object | None:
         return None if document is None else _object(at, document)
@@ -159,7 +169,7 @@ class Now(Writes):
 
     def get(self, target: Target, *, subresource: str = "") -> Object | None:
         """An object, or ``None``."""
-        at = _address(target, subresource)
+        at = address_of(target, subresource)
         try:
             return _object(at, _host.active.kube_get(at))
         except KubeError as error:
@@ -177,7 +187,7 @@ class Now(Writes):
         limit: int | None = None,
     ) -> Iterator[Object]:
         """Iterates over objects, page by page: ``kube.now.list("v1/pods", namespace="web")``."""
-        at = address(target) if isinstance(target, str) else _address(target, "")
+        at = address(target) if isinstance(target, str) else address_of(target, "")
         if not isinstance(target, Address):
             at = at._replace(namespace=namespace or "", name="")
         elif namespace is not None:
@@ -212,34 +222,6 @@ apply = _deferred.apply
 delete = _deferred.delete
 
 
-def status(target: Target) -> Address:
-    """The address of an object's status."""
-    return _address(target, "status")
-
-
-def _address(target: Any, subresource: str) -> Address:
-    if isinstance(target, Address):
-        return target._replace(subresource=subresource) if subresource else target
-    if isinstance(target, Event):
-        info = events.details_of(target._source_id)
-        return Address(info.cluster, info.resource, target.namespace, target.name, subresource)
-    if isinstance(target, Object) and target._origin is not None:
-        origin: Any = target._origin
-        if not origin.name:
-            raise TypeError(
-                "kube: the object was read without its name and namespace: "
-                'add "/metadata/name" and "/metadata/namespace" to fields'
-            )
-        if origin.source is not None:
-            info = events.details_of(origin.source)
-            return Address(info.cluster, info.resource, origin.namespace, origin.name, subresource)
-        return Address(origin.cluster, origin.resource, origin.namespace, origin.name, subresource)
-    raise TypeError(
-        f"kube: {type(target).__name__} is not an address: pass the event, an object that was read, or "
-        'kube.address("v1/pods", NAMESPACE, NAME)'
-    )
-
-
 def _object(at: Address, document: bytes) -> Object:
     object = parse_object(document)
     metadata = object.metadata
@@ -265,12 +247,6 @@ def _with_metadata(document: Any, type: str, labels: Any, annotations: Any) -> A
 
 
 _Nothing = type(None)
-
-
-def _document(document: Any) -> bytes:
-    if not isinstance(document, (Mapping, list, tuple)):
-        raise TypeError(f"kube: the document is {document!r}, which is not a dict")
-    return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def _options(**members: Any) -> bytes:

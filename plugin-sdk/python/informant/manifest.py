@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from .decorators import listed
 from .errors import Refused
 from .host import ROLES
-from .registry import PAYLOADS, Reconciler, Registry, Rule, check_payload, resolve
+from .registry import PAYLOADS, Reconciler, Registry, Rule, Timer, check_payload, check_timer, resolve
 
 
 def roles_of(registry: Registry) -> list[str]:
@@ -15,6 +16,7 @@ def roles_of(registry: Registry) -> list[str]:
     plays = {
         "event-handler": bool(registry.handlers),
         "reconciler": registry.reconciler is not None,
+        "timer-handler": bool(registry.timers),
         "sync-handler": bool(registry.synced),
         "index-funcs": bool(registry.indexers),
         "state": bool(registry.states),
@@ -36,7 +38,7 @@ def manifest_of(registry: Registry) -> dict[str, Any]:
     if registry.is_empty():
         raise Refused(
             'no function is registered that Informant would call: write @on.upsert("v1", "Pod") above a function; '
-            "there are on.add, on.update, on.upsert, on.delete, on.synced, reconcile and index"
+            "there are on.add, on.update, on.upsert, on.delete, on.synced, reconcile, timer and index"
         )
     if registry.handlers and registry.reconciler is not None:
         raise Refused(
@@ -52,6 +54,8 @@ def manifest_of(registry: Registry) -> dict[str, Any]:
             manifest["events"] = rules
     if registry.reconciler is not None:
         manifest["reconciler"] = _reconciler(registry.reconciler)
+    if registry.timers:
+        manifest["timers"] = [_timer(name, timer) for name, timer in registry.timers.items()]
     if registry.indexers:
         objects = [_rule(indexer.rule) for indexer in registry.indexers.values()]
         manifest["indexes"] = {"names": index_names(registry), "objects": objects}
@@ -61,6 +65,16 @@ def manifest_of(registry: Registry) -> dict[str, Any]:
         manifest["metrics"] = registry.metrics
     manifest.update(registry.options)
     return manifest
+
+
+def passes(rule: Rule, pointer: str) -> bool:
+    """Whether the objects of a rule are passed with all that a pointer names."""
+    payload = _rule(rule).get("payload", "whole")
+    if isinstance(payload, dict):
+        # All elements are as good as the whole.
+        fields = [re.sub(r"(/\*)+$", "", field) for field in payload["fields"]]
+        return any(pointer == field or pointer.startswith(f"{field}/") for field in fields)
+    return payload == "whole" or (payload == "metadata" and pointer.startswith("/metadata/"))
 
 
 def _reconciler(reconciler: Reconciler) -> dict[str, Any]:
@@ -73,6 +87,18 @@ def _reconciler(reconciler: Reconciler) -> dict[str, Any]:
     if reconciler.watches:
         document["watches"] = [related.document for related in reconciler.watches]
     return document
+
+
+#: Options of timers that are left out.
+_TIMER_DEFAULTS = {"zone": "UTC", "missed": "once", "atStart": False}
+
+
+def _timer(name: str, timer: Timer) -> dict[str, Any]:
+    options = {member: resolve(value) for member, value in timer.options.items()}
+    options["atStart"] = bool(options["atStart"])
+    check_timer(f"{timer.handler.where}: timer {name!r}", options)
+    given = {member: value for member, value in options.items() if value not in (None, _TIMER_DEFAULTS.get(member))}
+    return {"name": name, **given}
 
 
 def _rule(rule: Rule) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a plugin registers when its top level runs: handlers, indexes, state, needs, settings and metrics."""
+"""What a plugin registers when its top level runs: handlers, timers, indexes, state, needs, settings and metrics."""
 
 from __future__ import annotations
 
@@ -121,6 +121,17 @@ class Reconciler:
         self.watches = watches
 
 
+class Timer:
+    """When a function runs, and the function. An option may be a function that returns it."""
+
+    __slots__ = ("handler", "options")
+
+    def __init__(self, handler: Handler, options: dict[str, Any]) -> None:
+        self.handler = handler
+        #: As the manifest names them.
+        self.options = options
+
+
 class Registry:
     """Everything that one plugin has registered."""
 
@@ -131,6 +142,7 @@ class Registry:
         self.handlers: dict[tuple[str, str], Handlers] = {}
         self.indexers: dict[tuple[str, str], Indexer] = {}
         self.reconciler: Reconciler | None = None
+        self.timers: dict[str, Timer] = {}
         self.synced: list[Handler] = []
         self.startup: list[Handler] = []
         self.needs: list[dict[str, Any]] = []
@@ -150,7 +162,7 @@ class Registry:
 
     def is_empty(self) -> bool:
         """Whether Informant would never call a function of the plugin."""
-        return not (self.handlers or self.reconciler or self.indexers or self.synced)
+        return not (self.handlers or self.reconciler or self.timers or self.indexers or self.synced)
 
 
 #: Where decorators register.
@@ -179,6 +191,26 @@ def check_type(what: str, api_version: Any, kind: Any) -> None:
         raise Refused(f'@{what} needs the type of the objects: @{what}("v1", "Pod"), or "*" for any')
     if kind != "*" and kind[:1].islower():
         raise Refused(f'@{what}("{api_version}", "{kind}"): write the kind, not the resource, as in "Pod"')
+
+
+def check_timer(where: str, options: Mapping[str, Any]) -> None:
+    """Refuses options that are no schedule. Those that are functions are checked when they have returned."""
+    cron, every, missed = options["cron"], options["every"], options["missed"]
+    if cron is None and every is None:
+        raise Refused(f'{where} has neither cron nor every: write cron="0 8 * * 1-5" or every="10m"')
+    if cron is not None and every is not None:
+        raise Refused(f"{where} has both cron and every: keep one of them")
+    if every is not None and options["zone"] is not None:
+        raise Refused(f"{where} has a zone, which belongs to cron: remove it")
+    for member, form in (("cron", "0 8 * * 1-5"), ("zone", "Europe/Berlin"), ("every", "10s"), ("jitter", "1m 30s")):
+        value = options[member]
+        if value is not None and not isinstance(value, str) and not callable(value):
+            raise Refused(f'{where}: {member} is {value!r}; write a text, as in {member}="{form}"')
+    if isinstance(cron, str) and len(cron.split()) != 5:
+        fields = "minute, hour, day of the month, month, day of the week"
+        raise Refused(f"{where}: cron is {cron!r}; write five fields ({fields})")
+    if missed not in ("once", "skip"):
+        raise Refused(f'{where}: missed is {missed!r}; write "once" or "skip"')
 
 
 def resolve(value: Any) -> Any:

@@ -27,11 +27,11 @@ def _code_without_docstrings(loader: Any, module: str) -> CodeType:
 importlib.machinery.SourceFileLoader.get_code = _code_without_docstrings  # type: ignore[assignment]
 
 from informant import blocked, component, failure, script
-from informant.component import EventHandler, IndexFuncs, Lifecycle, Reconciler, State, SyncHandler
+from informant.component import EventHandler, IndexFuncs, Lifecycle, Reconciler, State, SyncHandler, TimerHandler
 from informant.dispatch import Dispatcher, Failed
 from informant.failure import Failure
 
-__all__ = ["EventHandler", "IndexFuncs", "Lifecycle", "Reconciler", "State", "SyncHandler"]
+__all__ = ["EventHandler", "IndexFuncs", "Lifecycle", "Reconciler", "State", "SyncHandler", "TimerHandler"]
 
 #: The modules that scripts can import.
 MODULES = """

@@ -17,7 +17,7 @@ from wasmtime.component import Component, Linker, Record, Variant
 
 from informant import events
 from informant.errors import HostError, KubeError
-from informant.host import LEVELS, Address, Query
+from informant.host import LEVELS, Address, Child, Owner, Query, Regarding
 from informant.testing import FakeHost
 
 PACKAGE = "informant:plugin"
@@ -180,6 +180,14 @@ class Instance:
         previous = None if old is None else json.dumps(old).encode()
         return self.call("event-handler", "on-update", _about(key, stored), call, previous, document)
 
+    def reconcile(self, object: Any, reason: str = "watch") -> int | None:
+        """Puts an object, and reconciles it."""
+        key = self.host.cluster.put(object)
+        stored = self.host.cluster.objects[key]
+        events.begin_call(key[0])
+        request = record(reason=reason, attempt=0, cache_is_behind=False)
+        return self.call("reconciler", "reconcile", _about(key, stored), request, json.dumps(stored).encode())
+
     def index(self, object: Any) -> Any:
         """The values of an object."""
         key = self.host.cluster.key_of(object)
@@ -189,6 +197,11 @@ class Instance:
         """Every object of the source was attempted."""
         events.begin_call(source)
         self.call("sync-handler", "on-synced", source, record(reason="initial", attempt=0))
+
+    def tick(self, timer: str, scheduled: str = "2026-01-01T00:00:00Z", missed: int = 0, attempt: int = 0) -> None:
+        """Runs a timer."""
+        events.begin_call(None)
+        self.call("timer-handler", "on-timer", record(name=timer, scheduled=scheduled, missed=missed, attempt=attempt))
 
     def save(self) -> bytes:
         """The state."""
@@ -249,12 +262,25 @@ class Instance:
         def log(_: Any, level: str, message: str, fields: Any) -> None:
             host.log(LEVELS.index(level), message, [tuple(field) for field in fields])
 
+        def regarding(of: Any) -> Regarding:
+            return Regarding(of.cluster, getattr(of, "api-version"), of.kind, of.namespace, of.name, of.uid)
+
+        def record_event(about: Any, related: Any, type: str, *texts: str) -> None:
+            other = None if related is None else regarding(related)
+            host.recorder_event(regarding(about), other, type.capitalize(), *texts)
+
+        def children(of: Any, wanted: Any) -> Record:
+            owner = Owner(of.source, of.namespace, of.name, of.uid)
+            done = host.kube_children(owner, [Child(bytes(child.object), child.whole) for child in wanted])
+            return record(**done._asdict())
+
         def samples(of: Any) -> Any:
             return [(sample.value, labels(sample.labels)) for sample in of]
 
         kube: dict[str, Callable[..., Any]] = {
             "get": answered(lambda a: host.kube_get(at(a))),
             "list": answered(lambda a, o: objects(host.kube_list(at(a), o)), tagged=True),
+            "defer-children": answered(children, tagged=True),
         }
         for prefix, is_deferred in (("", False), ("defer-", True)):
             kube.update(
@@ -294,6 +320,7 @@ class Instance:
                 "observe": answered(lambda name, value, of: host.metrics_observe(name, value, labels(of))),
                 "replace": answered(lambda name, of: host.metrics_replace(name, samples(of))),
             },
+            "recorder": {"event": answered(record_event)},
         }
 
 

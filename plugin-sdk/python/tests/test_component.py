@@ -103,7 +103,7 @@ class Runner(unittest.TestCase):
     def test_every_import_of_the_contract_can_be_called(self) -> None:
         instance = self.start(
             """
-            from informant import HostError, KubeError, again, kube, kv, log, metrics, on, store
+            from informant import HostError, KubeError, again, kube, kv, log, metrics, on, recorder, store
 
             count = metrics.counter("count", labels=["a"])
             gauge = metrics.gauge("gauge", labels=["a"])
@@ -142,6 +142,11 @@ class Runner(unittest.TestCase):
                 gauge.set(1, a="y")
                 gauge.replace([(3, {"a": "z"})])
                 ages.observe(0.5)
+                recorder.warning(event, "Crashing", "ü", related=recorder.reference("v1", "Node", name="n"))
+                try:
+                    recorder.normal(event, "not camel case", "")
+                except HostError as error:
+                    log.info("%s", error.code)
                 return again(seconds=2)
             """
         )
@@ -165,6 +170,7 @@ class Runner(unittest.TestCase):
                 "already-exists 409 AlreadyExists",
                 "unknown-informer",
                 "{'ü': 1} False ['k']",
+                "invalid",
             ],
         )
         self.assertEqual(host.logs[0].fields, {"n": "1"})
@@ -176,6 +182,65 @@ class Runner(unittest.TestCase):
         self.assertEqual(dict(host.keys), {"k": {"ü": 1}})
         expected = {("count", (("a", "x"),)): 2, ("gauge", (("a", "z"),)): 3, ("age", ()): [0.5]}
         self.assertEqual(host.series, expected)
+        (recorded,) = host.events
+        self.assertEqual(str(recorded), "Warning Crashing Pod web/a: ü")
+        self.assertEqual((recorded.action, str(recorded.related)), ("Crashing", "Node n"))
+        self.assertEqual((recorded.regarding.uid, recorded.regarding.api_version), ("uid-1", "v1"))
+
+    def test_a_timer_runs_and_its_failures_are_reported(self) -> None:
+        text = """
+            from informant import RetryAfter, log, timer
+
+            @timer("poll", every="10s", at_start=True)
+            def poll(tick):
+                if tick.attempt:
+                    raise RetryAfter(1.5, "busy")
+                log.info("%s %s %s", tick, tick.scheduled.isoformat(), tick.missed)
+            """
+        described = self.instance(text).describe()
+        self.assertEqual(described["roles"], ["timer-handler"])
+        self.assertEqual(described["timers"], [{"name": "poll", "every": "10s", "atStart": True}])
+        instance = self.start(text)
+        instance.tick("poll", "2026-03-30T06:00:00.123456789Z", missed=2)
+        self.assertEqual(instance.host.logs[0].message, "poll 2026-03-30T06:00:00.123456+00:00 2")
+        failed = self.fails(lambda: instance.tick("poll", attempt=1))
+        self.assertEqual((failed.kind, failed.after_ms), ("retry-after", 1500))
+        self.assertEqual(self.fails(instance.tick, "pool").kind, "permanent")
+
+    def test_a_reconciler_sets_children_status_and_finalizer(self) -> None:
+        text = """
+            from informant import KubeError, kube, log, reconcile, related
+
+            @reconcile("v1", "Pod", owns=[related("v1", "Secret")])
+            def f(pod, request):
+                if not kube.finalize(request, pod, lambda: None):
+                    return
+                secrets = [{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}} for name in "ab"]
+                done = kube.children(request, fields=secrets[:1], whole=secrets[1:])
+                log.info("%s", tuple(done))
+                kube.set_status(request, pod, {"written": done.written, "conditions": kube.conditions_of(done)})
+                try:
+                    kube.children(request, fields=[])
+                except KubeError as error:
+                    log.info("%s %s", error.code, error)
+            """
+        instance = self.start(text)
+        instance.host.reconciler = self.instance(text).describe()["reconciler"]
+        instance.reconcile(pod(uid="u"))
+        cluster = instance.host.cluster
+        (key,) = cluster.objects
+        self.assertEqual(cluster.objects[key]["metadata"]["finalizers"], ["informant.dev/test"])
+        other = {"apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": "web", "name": "a"}}
+        cluster.put(other)
+        instance.reconcile(cluster.objects[key])
+        lines = [line.message for line in instance.host.logs]
+        message = "invalid the call has set its children already: set all of them at once"
+        self.assertEqual(lines, ["(1, 0, ['Secret web/a'], None)", message])
+        verbs = [(write.verb, write.resource, write.object) for write in cluster.writes[1:]]
+        self.assertEqual(verbs, [("create", "v1/secrets", "web/b"), ("patch", "v1/pods/status", "web/a")])
+        refused, pruned = cluster.objects[key]["status"]["conditions"]
+        self.assertEqual((refused["status"], refused["message"]), ("True", "Secret web/a"))
+        self.assertEqual((pruned["status"], pruned["message"]), ("False", ""))
 
     def test_index_values_are_computed(self) -> None:
         instance = self.start(

@@ -37,6 +37,41 @@ class Documentation(PluginTest):
                     loaded += 1
         self.assertEqual(loaded, 2)
 
+    def test_the_example_of_timers_runs(self) -> None:
+        (text,) = [text for text in examples(*PAGES[1]) if "@timer" in text]
+        driver = self.start(text)
+        driver.add(pod(status={"phase": "Failed"}))
+        for timer in ("report", "poll"):
+            driver.tick(timer)
+        self.assertEqual(driver.messages, ["info: 1 pods have failed"] * 2)
+
+    def test_the_example_of_reconcilers_runs(self) -> None:
+        (text,) = [text for text in examples(*PAGES[1]) if "@reconcile" in text]
+        driver = self.start(text)
+        removed: list[str] = []
+        driver.serve_http(lambda request: (removed.append(f"{request.method} {request.url}"), 200)[1])
+        driver.add(
+            {
+                "apiVersion": "example.com/v1",
+                "kind": "Site",
+                "metadata": {"namespace": "web", "name": "shop", "generation": 1},
+                "spec": {"page": "Hello"},
+            }
+        )
+        for _ in range(3):
+            driver.reconcile("web/shop")
+        self.assertEqual(driver.object("web/shop", "ConfigMap")["data"], {"index.html": "Hello"})
+        self.assertEqual(driver.object("web/shop", "Service")["spec"]["ports"], [{"port": 80}])
+        site = driver.object("web/shop", "Site")
+        statuses = {condition["type"]: condition["status"] for condition in site["status"]["conditions"]}
+        self.assertEqual(statuses, {"Ready": "True", "ChildrenRefused": "False", "PruneSkipped": "False"})
+        # Adding the finalizer, two children, the status.
+        self.assertEqual(len(driver.writes), 4)
+        site["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        driver.reconcile("web/shop")
+        self.assertEqual(removed, ["DELETE https://dns.example.com/shop"])
+        self.assertIsNone(driver.object("web/shop", "Site"))
+
     def test_the_example_of_a_test_passes(self) -> None:
         handler, test = examples("README.md")
         self.write(handler)

@@ -137,6 +137,107 @@ steps:
             with self.assertRaisesRegex(ScenarioError, message):
                 run_scenario(file)
 
+    WATCHMAN = """
+        from informant import log, on, recorder, timer
+
+        @timer("poll", every="10s")
+        @timer("report", cron="0 8 * * *")
+        def run(tick):
+            log.info("%s %s %d", tick, tick.scheduled.isoformat(), tick.attempt)
+            if tick.name == "report" and tick.attempt < 2:
+                raise RuntimeError("not yet")
+
+        @on.add("v1", "Pod")
+        def crashing(pod, event):
+            recorder.warning(event, "Crashing", f"{event} crashes", related=recorder.reference("v1", "Node", name="n1"))
+        """
+
+    def watch(self, steps: str, allow: str = "{ events: true }") -> None:
+        config = f"config: {{ plugin: {{ watchman: {{ allow: {allow} }} }} }}"
+        run_scenario(self.write(f"{config}\nsteps:\n{steps}", "a.scenario.yaml"), self.write(self.WATCHMAN))
+
+    def test_timers_run_once_for_each_step_and_are_retried(self) -> None:
+        self.watch(
+            """
+  - wait: 10s
+    expect: { calls: [] }
+  - timer: poll
+    expect:
+      calls: [{ call: on-timer, timer: poll, missed: 0, attempt: 0, result: ok }]
+      log: [poll 2026-01-01T00:00:10+00:00 0]
+  - timer: report
+    expect: { calls: [{ call: on-timer, timer: report, result: retry, error: "*not yet*" }] }
+  - timer: poll
+  - wait: 3s
+    expect:
+      calls:
+        - on-timer poll
+        - { call: on-timer, timer: report, attempt: 1, result: retry }
+        - { call: on-timer, timer: report, attempt: 2, result: ok }
+      log: { includes: [report 2026-01-01T00:00:10+00:00 2] }
+      deadLetters: []
+"""
+        )
+
+    def test_a_run_becomes_part_of_one_whose_retry_is_due(self) -> None:
+        self.watch(
+            """
+  - timer: report
+  - wait: 500ms
+  - timer: report
+  - timer: report
+    expect: { calls: [{ call: on-timer, attempt: 0, result: retry }] }
+  - wait: 499ms
+    expect: { calls: [] }
+  - wait: 1ms
+    expect:
+      calls: [{ call: on-timer, timer: report, missed: 2, attempt: 0, result: retry }]
+      log: { includes: [report 2026-01-01T00:00:00.500000+00:00 0] }
+  - wait: 2s
+    expect: { calls: [{ call: on-timer, missed: 2, attempt: 1, result: retry }] }
+  - wait: 4s
+    expect: { calls: [{ call: on-timer, missed: 2, attempt: 2, result: ok }] }
+  - timer: report
+    expect: { calls: [{ call: on-timer, missed: 0, attempt: 0 }] }
+"""
+        )
+
+    def test_recorded_events_are_compared(self) -> None:
+        steps = f"""
+  - apply: {POD}
+    expect:
+      events: [{{ type: Warning, reason: Crashing, action: Crashing, note: "*crashes", regarding: Pod web/a }}]
+  - expect: {{ events: [] }}
+"""
+        self.watch(steps)
+        self.watch(steps.replace("regarding: Pod web/a", "related: Node n1"))
+        for before, after, message in (
+            ("Pod web/a", "Pod web/b", 'events[0]: regarding: expected "Pod web/b", found "Pod web/a"'),
+            ("*crashes", "*runs", 'events[0]: note: expected "*runs", found "web/a crashes"'),
+            ("type: Warning", "type: Bad", 'events[0].type: "Bad" is none of Normal, Warning'),
+            ("type: Warning", "kind: Warning", "events[0].kind: there is no such member; there are action, note,"),
+        ):
+            with self.subTest(after), self.assertRaises((AssertionError, ScenarioError)) as caught:
+                self.watch(steps.replace(before, after))
+            self.assertIn(message, str(caught.exception))
+
+    def test_events_are_denied_without_their_grant(self) -> None:
+        calls = '[{ call: on-add, result: permanent, error: "*not granted (allow.events)" }]'
+        for allow in ("{}", "{ events: false }", "{ kube: [] }"):
+            self.watch(f"  - {{ apply: {POD}, expect: {{ calls: {calls}, events: [] }} }}", allow)
+
+    def test_timers_that_the_plugin_lacks_are_refused(self) -> None:
+        for steps, message in (
+            ("  - timer: pool", "steps[0].timer: the plugin has no timer pool, only report, poll"),
+            ("  - expect: { calls: [on-timer pool] }", "calls[0]: the plugin has no timer pool, only report, poll"),
+        ):
+            with self.subTest(steps), self.assertRaises(ScenarioError) as caught:
+                self.watch(steps)
+            self.assertIn(message, str(caught.exception))
+        self.assertIn("steps[0].timer: the plugin has no timers", self.outcome("steps: [{ timer: poll }]"))
+        steps = "steps: [{ expect: { calls: [on-timer poll] } }]"
+        self.assertIn("the plugin has no function for on-timer", self.outcome(steps))
+
     def test_mistakes_in_a_file_have_a_line_and_a_remedy(self) -> None:
         for text, message in (
             (

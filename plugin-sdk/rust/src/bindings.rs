@@ -41,6 +41,7 @@ macro_rules! role {
                     "informant:plugin/kube@0.3.0": crate::bindings::imports::informant::plugin::kube,
                     "informant:plugin/kv@0.3.0": crate::bindings::imports::informant::plugin::kv,
                     "informant:plugin/metrics@0.3.0": crate::bindings::imports::informant::plugin::metrics,
+                    "informant:plugin/recorder@0.3.0": crate::bindings::imports::informant::plugin::recorder,
                     "informant:plugin/log@0.3.0": crate::bindings::imports::informant::plugin::log,
                 },
                 pub_export_macro: true,
@@ -52,6 +53,7 @@ macro_rules! role {
 role!(lifecycle, "role-lifecycle");
 role!(events, "role-event-handler");
 role!(reconciler, "role-reconciler");
+role!(timers, "role-timer-handler");
 role!(sync, "role-sync-handler");
 role!(index, "role-index-funcs");
 role!(state, "role-state");

@@ -8,20 +8,30 @@ use crate::event::SourceId;
 use crate::store::SourceInfo;
 
 thread_local! {
-    /// `None` between calls, and in calls about no source.
+    /// `None` between calls.
     static CALL: RefCell<Option<Call>> = const { RefCell::new(None) };
 }
 
 struct Call {
-    about: SourceId,
+    /// `None` in a call about no source.
+    about: Option<SourceId>,
     sources: BTreeMap<SourceId, Rc<SourceInfo>>,
     informers: BTreeMap<String, Rc<[SourceInfo]>>,
 }
 
 /// Makes a call to the plugin about this source or an object of it.
 pub(crate) fn about<T>(source: SourceId, call: impl FnOnce() -> T) -> T {
+    make(Some(source), call)
+}
+
+/// Makes a call to the plugin that is about no source.
+pub(crate) fn about_no_source<T>(call: impl FnOnce() -> T) -> T {
+    make(None, call)
+}
+
+fn make<T>(about: Option<SourceId>, call: impl FnOnce() -> T) -> T {
     CALL.set(Some(Call {
-        about: source,
+        about,
         sources: BTreeMap::new(),
         informers: BTreeMap::new(),
     }));
@@ -32,7 +42,7 @@ pub(crate) fn about<T>(source: SourceId, call: impl FnOnce() -> T) -> T {
 
 /// The source that the current call is about.
 pub(crate) fn source() -> Option<SourceId> {
-    CALL.with_borrow(|call| call.as_ref().map(|call| call.about))
+    CALL.with_borrow(|call| call.as_ref().and_then(|call| call.about))
 }
 
 /// What the current call knows of a source, from `ask` if it is the first to want it.

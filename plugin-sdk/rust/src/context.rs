@@ -1,5 +1,6 @@
 //! What Informant passes to `describe` and `init`: JSON documents, to which members may be added.
 
+use std::cell::RefCell;
 use std::ops::Deref;
 
 use serde::Deserialize;
@@ -8,6 +9,20 @@ use serde_json::value::RawValue;
 
 use crate::failure::{Failure, Result};
 use crate::log::Level;
+
+thread_local! {
+    /// Set in each instance before it is called.
+    static PLUGIN_NAME: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// The plugin's name in config.toml.
+pub(crate) fn plugin_name() -> String {
+    PLUGIN_NAME.with_borrow(String::clone)
+}
+
+pub(crate) fn set_plugin_name(name: &str) {
+    PLUGIN_NAME.set(name.to_owned());
+}
 
 /// The argument of [`Plugin::describe`](crate::Plugin::describe).
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -188,7 +203,7 @@ macro_rules! names {
 #[serde(from = "String")]
 #[non_exhaustive]
 pub enum Role {
-    /// Handles events.
+    /// Runs the handlers.
     #[default]
     Events,
     /// Computes index values.

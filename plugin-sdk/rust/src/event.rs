@@ -111,6 +111,25 @@ impl fmt::Display for Request {
     }
 }
 
+/// A run of a timer. Displays as the timer's name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tick {
+    /// The name of the timer.
+    pub name: String,
+    /// When the run was due, RFC 3339 in UTC: `2026-01-05T07:00:00Z`. It is the same in each attempt.
+    pub scheduled: String,
+    /// How many earlier runs were missed since the last one; this run stands for them.
+    pub missed: u32,
+    /// 0 for the first attempt; each retry adds 1.
+    pub attempt: u32,
+}
+
+impl fmt::Display for Tick {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
 /// The source of which the handler has received every object, and why the call is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]

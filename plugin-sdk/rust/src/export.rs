@@ -6,6 +6,7 @@
 /// |---|---|
 /// | `events` | [`EventHandler`](crate::EventHandler) |
 /// | `reconciler` | [`Reconciler`](crate::Reconciler), in place of `events` |
+/// | `timers` | [`TimerHandler`](crate::TimerHandler) |
 /// | `sync` | [`SyncHandler`](crate::SyncHandler) |
 /// | `index` | [`IndexFuncs`](crate::IndexFuncs) |
 /// | `state` | [`Stateful`](crate::Stateful), in addition to another role |
@@ -88,6 +89,9 @@ macro_rules! __export_role {
     ($exports:ident, reconciler) => {
         $crate::__private::bindings::reconciler::export!($exports with_types_in $crate::__private::bindings::reconciler);
     };
+    ($exports:ident, timers) => {
+        $crate::__private::bindings::timers::export!($exports with_types_in $crate::__private::bindings::timers);
+    };
     ($exports:ident, sync) => {
         $crate::__private::bindings::sync::export!($exports with_types_in $crate::__private::bindings::sync);
     };
@@ -137,6 +141,9 @@ macro_rules! __plays_role {
     ($plugin:ty, reconciler) => {
         const _: fn() = $crate::__private::plays_reconciler::<$plugin>;
     };
+    ($plugin:ty, timers) => {
+        const _: fn() = $crate::__private::plays_timers::<$plugin>;
+    };
     ($plugin:ty, sync) => {
         const _: fn() = $crate::__private::plays_sync::<$plugin>;
     };
@@ -150,7 +157,7 @@ macro_rules! __plays_role {
         compile_error!(concat!(
             "unknown role `",
             stringify!($other),
-            "`; the roles are events, reconciler, sync, index and state"
+            "`; the roles are events, reconciler, timers, sync, index and state"
         ));
     };
 }

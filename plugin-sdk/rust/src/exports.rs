@@ -11,15 +11,15 @@ use std::rc::Rc;
 use crate::action::Action;
 use crate::bindings::imports::informant::plugin::types as contract;
 use crate::context::{Describe, Init, Role};
-use crate::event::{Deleted, Event, ObjectRef, Request, SourceId, Synced};
+use crate::event::{Deleted, Event, ObjectRef, Request, SourceId, Synced, Tick};
 use crate::failure::{Failure, Result};
 use crate::index_values::IndexValues;
 use crate::manifest::{Manifest, Named};
 use crate::payload::Payload;
-use crate::plugin::{EventHandler, IndexFuncs, Plugin, Reconciler, Stateful, SyncHandler};
+use crate::plugin::{EventHandler, IndexFuncs, Plugin, Reconciler, Stateful, SyncHandler, TimerHandler};
 use crate::projection::Kind;
 use crate::store::SourceInfo;
-use crate::{bindings, call, log, store};
+use crate::{bindings, call, context, log, store};
 
 thread_local! {
     // `Any`, because the plugin's type is unknown to this crate.
@@ -46,6 +46,12 @@ pub(crate) fn describe<P: Plugin>(describe: Describe) -> Result<Manifest> {
     let manifest = P::describe(describe)?;
     manifest.check()?;
     Ok(manifest)
+}
+
+/// Starts the plugin of an instance.
+pub(crate) fn init<P: Plugin>(init: Init) -> Result<P> {
+    context::set_plugin_name(&init.plugin);
+    P::init(init)
 }
 
 /// A change of an object, as it arrives.
@@ -125,6 +131,10 @@ pub(crate) fn reconcile<P: Reconciler>(plugin: &mut P, request: &Request, object
     call::about(request.source, || plugin.reconcile(request, object))
 }
 
+pub(crate) fn on_timer<P: TimerHandler>(plugin: &mut P, tick: &Tick) -> Result {
+    call::about_no_source(|| plugin.on_timer(tick))
+}
+
 pub(crate) fn on_synced<P: SyncHandler>(plugin: &mut P, synced: &Synced) -> Result {
     call::about(synced.source, || plugin.on_synced(synced))
 }
@@ -157,7 +167,7 @@ impl<P: Plugin + Named> bindings::lifecycle::exports::informant::plugin::lifecyc
             // `describe` was called in another instance.
             INDEX_NAMES.set(describe::<P>(init.describe().clone())?.index_names().to_vec());
         }
-        PLUGIN.set(Some(Box::new(P::init(init)?)));
+        PLUGIN.set(Some(Box::new(self::init::<P>(init)?)));
         Ok(())
     }
 }
@@ -219,6 +229,20 @@ impl<P: Reconciler> bindings::reconciler::exports::informant::plugin::reconciler
     }
 }
 
+impl<P: TimerHandler> bindings::timers::exports::informant::plugin::timer_handler::Guest for Exports<P> {
+    fn on_timer(
+        tick: bindings::timers::exports::informant::plugin::timer_handler::Tick,
+    ) -> Result<(), contract::Failure> {
+        let tick = Tick {
+            name: tick.name,
+            scheduled: tick.scheduled,
+            missed: tick.missed,
+            attempt: tick.attempt,
+        };
+        Ok(with_plugin::<P, _>(|plugin| on_timer(plugin, &tick))?)
+    }
+}
+
 impl<P: SyncHandler> bindings::sync::exports::informant::plugin::sync_handler::Guest for Exports<P> {
     fn on_synced(source: u32, call: contract::Call) -> Result<(), contract::Failure> {
         let synced = Synced::new(SourceId(source), call);
@@ -264,6 +288,9 @@ pub fn plays_events<P: HandleEvents>() {}
 
 /// As [`plays_events`].
 pub fn plays_reconciler<P: Reconciler>() {}
+
+/// As [`plays_events`].
+pub fn plays_timers<P: TimerHandler>() {}
 
 /// As [`plays_events`].
 pub fn plays_sync<P: SyncHandler>() {}

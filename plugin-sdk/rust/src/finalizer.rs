@@ -1,8 +1,21 @@
 //! Finalizers: a plugin that must clean up before an object is gone puts its name into `metadata.finalizers`.
 //!
-//! The object then stays, with a `metadata.deletionTimestamp`, until the plugin takes the name out again. The functions
-//! return merge patches for the state that the event describes. If the object has changed since then, the patch is a
-//! conflict, and the handler is called for the new state.
+//! The object then stays, with a `metadata.deletionTimestamp`, until the plugin takes the name out again. [`finalize`]
+//! does all of it:
+//!
+//! ```no_run
+//! # use informant_plugin_sdk::prelude::*;
+//! # fn clean_up(_: &Request) -> Result { Ok(()) }
+//! # fn reconcile(request: &Request) -> Result<Action> {
+//! if !finalizer::finalize(request, || clean_up(request))? {
+//!     return Ok(Action::done());
+//! }
+//! # Ok(Action::done())
+//! # }
+//! ```
+//!
+//! The other functions return merge patches for the state that the event describes. If the object has changed since
+//! then, the patch is a conflict, and the handler is called for the new state.
 //!
 //! ```no_run
 //! # use informant_plugin_sdk::prelude::*;
@@ -35,6 +48,51 @@
 use serde_json::{Value, json};
 
 use crate::event::Event;
+use crate::failure::Result;
+use crate::{context, kube, store};
+
+/// The finalizer of a plugin is this and the plugin's name in config.toml.
+const PREFIX: &str = "informant.dev/";
+
+/// Lets `cleanup` run before the object that the call is about is gone. Returns whether to handle the object as usual.
+///
+/// - Without the plugin's finalizer, `informant.dev/NAME`, the finalizer is added. That leads to the next call: nothing
+///   has an effect before the finalizer is there.
+/// - If somebody has deleted the object, `cleanup` is called, and then the finalizer is removed. If `cleanup` fails,
+///   the finalizer stays, and `finalize` returns that failure: `cleanup` is called again.
+///   [`Failure::RetryAfter`](crate::Failure::RetryAfter) waits for what takes its time.
+///
+/// The writes are [deferred](kube::Deferred), and for the state that the call is about. If the object has changed since
+/// then, the write is a conflict, and the handler is called again: also after `cleanup`, which must be able to run
+/// twice. `allow.kube` needs `patch` for the resource.
+///
+/// # Errors
+/// The failure of `cleanup`; errors of [`store::get_fields`] and [`kube::Deferred`].
+pub fn finalize(about: &Event, cleanup: impl FnOnce() -> Result) -> Result<bool> {
+    let pointers = ["/metadata/deletionTimestamp", "/metadata/finalizers"];
+    let found: Option<Value> = store::get_fields(about.source, &about.namespace, &about.name, &pointers)?;
+    let Some(object) = found else {
+        return Ok(false);
+    };
+    let metadata = &object["metadata"];
+    let finalizers = metadata["finalizers"].as_array().into_iter().flatten();
+    let finalizers: Vec<String> = finalizers.filter_map(Value::as_str).map(str::to_owned).collect();
+    let name = format!("{PREFIX}{}", context::plugin_name());
+    let is_there = finalizers.contains(&name);
+    let patch = match metadata["deletionTimestamp"].is_null() {
+        true if is_there => return Ok(true),
+        true => add(about, &finalizers, &name),
+        false if is_there => {
+            cleanup()?;
+            remove(about, &finalizers, &name)
+        }
+        false => None,
+    };
+    if let Some(patch) = patch {
+        kube::defer_patch(&kube::of(about)).merge(&patch)?;
+    }
+    Ok(false)
+}
 
 /// The merge patch that adds `name` to the object's `finalizers`. `None` if it is there.
 pub fn add(event: &Event, finalizers: &[String], name: &str) -> Option<Value> {
@@ -68,8 +126,7 @@ fn patch(event: &Event, finalizers: &[&str]) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::kube;
+    use super::{add, finalize, remove};
     use crate::prelude::*;
     use crate::testing::Driver;
 
@@ -118,5 +175,93 @@ mod tests {
         driver.put(pod).expect("the plugin accepts it");
         assert_eq!(driver.settle(), Ok(1));
         assert_eq!(finalizers(), json!(["theirs"]));
+    }
+
+    /// Says when it reconciles and cleans up.
+    struct Sites;
+
+    impl Plugin for Sites {
+        fn describe(_: Describe) -> Result<Manifest> {
+            Ok(Manifest::new().reconciles(Reconciles::of("v1", "ConfigMap")))
+        }
+
+        fn init(_: Init) -> Result<Self> {
+            Ok(Self)
+        }
+    }
+
+    impl Reconciler for Sites {
+        type Object = Value;
+
+        fn reconcile(&mut self, request: &Request, map: Option<Value>) -> Result<Action> {
+            let clean_up = || match map.is_some_and(|map| map["data"]["stuck"].is_string()) {
+                true => Err(Failure::permanent("it is stuck")),
+                false => {
+                    info!("clean up {request}");
+                    Ok(())
+                }
+            };
+            if finalize(request, clean_up)? {
+                info!("reconcile {request}");
+            }
+            Ok(Action::done())
+        }
+    }
+
+    crate::export!(Sites: reconciler);
+
+    /// Calls the plugin for a map with these members of metadata and this data. Returns its result, what it logged, and
+    /// the finalizers after it.
+    fn reconcile(metadata: Value, data: Value) -> (Result<Action>, Vec<String>, Value) {
+        let mut driver = Driver::<Sites>::start_with(json!({ "plugin": "sites" })).unwrap();
+        let mut map = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data });
+        map["metadata"]["namespace"] = json!("web");
+        map["metadata"]["name"] = json!("a");
+        let maps = driver.cache().put(map);
+        let answer = driver.reconcile(maps, "web", "a");
+        let map = driver.cache().object(maps, "web", "a").unwrap();
+        (answer, driver.take_log(), map["metadata"]["finalizers"].clone())
+    }
+
+    #[test]
+    fn nothing_has_an_effect_before_the_finalizer_is_there() {
+        let (theirs, both) = (json!(["theirs"]), json!(["theirs", "informant.dev/sites"]));
+        let (answer, log, after) = reconcile(json!({ "finalizers": theirs }), json!({}));
+        assert_eq!((answer, log.len(), &after), (Ok(Action::done()), 0, &both));
+        let (answer, log, after) = reconcile(json!({ "finalizers": both }), json!({}));
+        assert_eq!(answer, Ok(Action::done()));
+        assert_eq!((log, after), (vec!["info: reconcile web/a".to_owned()], both));
+    }
+
+    #[test]
+    fn a_deleted_object_is_cleaned_up_once() {
+        let deleted = |finalizers: &[&str]| {
+            let metadata = json!({ "deletionTimestamp": "2026-11-22T00:00:00Z", "finalizers": finalizers });
+            reconcile(metadata, json!({}))
+        };
+        let (answer, log, after) = deleted(&["informant.dev/sites", "theirs"]);
+        assert_eq!(answer, Ok(Action::done()));
+        assert_eq!(
+            (log, after),
+            (vec!["info: clean up web/a".to_owned()], json!(["theirs"]))
+        );
+        let (answer, log, after) = deleted(&["theirs"]);
+        assert_eq!((answer, log.len(), after), (Ok(Action::done()), 0, json!(["theirs"])));
+    }
+
+    #[test]
+    fn a_cleanup_that_fails_keeps_the_finalizer() {
+        let ours = json!(["informant.dev/sites"]);
+        let metadata = json!({ "deletionTimestamp": "2026-11-22T00:00:00Z", "finalizers": ours });
+        let (answer, _, after) = reconcile(metadata, json!({ "stuck": "yes" }));
+        assert_eq!((answer, after), (Err(Failure::permanent("it is stuck")), ours));
+    }
+
+    #[test]
+    fn an_object_that_is_gone_is_not_reconciled() {
+        let mut driver = Driver::<Sites>::start(json!({})).unwrap();
+        let maps = driver.cache().source("maps", "v1", "ConfigMap");
+        driver.reconcile(maps, "web", "a").unwrap();
+        assert!(driver.take_log().is_empty());
     }
 }

@@ -21,30 +21,37 @@
 //! write fails. So a failed call has changed nothing, and no call waits for the API server. See [`Deferred`]. The other
 //! functions send their request at once and return the answer, for handlers that need it.
 //!
+//! A reconciler sets all objects that belong to the one that it is called for with [`children`], and writes its status
+//! with [`set_status`]. Both are deferred, too.
+//!
 //! A call goes to the cluster of the object that the current call from Informant is about, or, in `on_synced`, of the
-//! source, unless the address names another one.
+//! source, unless the address names another one. In `on_timer`, name the cluster if there are several.
 //!
 //! A plugin that writes to objects that it watches receives events for its own writes. Compare before you write, and
 //! request [`changed_only`](crate::Events::changed_only) fields in the manifest: then each write causes one more call,
 //! which finds nothing to do.
 
 use crate::bindings::imports::informant::plugin::kube as contract;
-use crate::event::{Event, SourceId};
+use crate::event::{Event, Request, SourceId};
 use crate::failure::Result as AnyResult;
 use crate::payload::Payload;
 use crate::{host, store};
 
+mod children;
 mod deferred;
 mod error;
 mod list;
 mod options;
+mod status;
 mod write;
 
+pub use children::{Children, SetChildren};
 pub use contract::ApiErrorCode as ErrorCode;
 pub use deferred::Deferred;
 pub use error::Error;
 pub use list::{List, Objects};
 pub use options::FieldValidation;
+pub use status::{Condition, ConditionStatus, set_status};
 pub use write::{Create, Delete, Patch, Update};
 
 /// The result of a call.
@@ -200,6 +207,34 @@ pub fn defer_patch(object: &Address) -> Deferred<Patch> {
 /// Deletes an object after the call: [`Delete::defer`].
 pub fn defer_delete(object: &Address) -> Deferred<Delete> {
     delete(object).defer()
+}
+
+/// Makes these the objects that belong to the one that is reconciled. The writes are [deferred](Deferred).
+///
+/// ```no_run
+/// # use informant_plugin_sdk::prelude::*;
+/// # fn example(request: &Request, deployment: Value, service: Value, config: Value) -> Result {
+/// let done = kube::children(request).fields([deployment, service]).whole([config]).set()?;
+/// if !done.refused.is_empty() {
+///     warn!("{request} does not own {}", done.refused.join(", "));
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// [`Reconciles::owns`](crate::Reconciles::owns) names their kinds, and the plugin needs an informer for each. An
+/// object is anything that serde serializes, with apiVersion, kind and metadata.name. Without metadata.namespace it is
+/// in that of its owner. Informant adds an owner reference and the labels `informant.dev/owner-uid` and
+/// `informant.dev/plugin`.
+///
+/// Call it once for a request, with all of them, at most 1,000: others that the plugin has made for the object are
+/// deleted. An object that exists and belongs to somebody else stays as it is. The writes do not count as writes of the
+/// call.
+///
+/// `allow.kube` needs `create` and `patch` for [`fields`](SetChildren::fields), `create` and `update` for
+/// [`whole`](SetChildren::whole), and `delete` for both.
+pub fn children(request: &Request) -> SetChildren {
+    SetChildren::of(request)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! function fails with [`ErrorCode::Denied`].
 //!
 //! What a handler sets or deletes takes effect when it succeeds. A handler that fails or panics has changed nothing. It
-//! reads its own changes. `init`, event handlers and `on_synced` can use keys; other calls are denied.
+//! reads its own changes. `init` and handler calls can use keys; other calls are denied.
 //!
 //! ```no_run
 //! # use informant_plugin_sdk::prelude::*;

@@ -1,8 +1,8 @@
 //! Write plugins for Informant in Rust.
 //!
 //! Informant runs Kubernetes informers and calls plugins: WebAssembly components that handle each change
-//! ([`EventHandler`], [`SyncHandler`]), bring what belongs to an object to its wanted state ([`Reconciler`]), or
-//! compute index values ([`IndexFuncs`]). This is a complete plugin:
+//! ([`EventHandler`], [`SyncHandler`]), bring what belongs to an object to its wanted state ([`Reconciler`]), run on a
+//! schedule ([`TimerHandler`]), or compute index values ([`IndexFuncs`]). This is a complete plugin:
 //!
 //! ```
 //! use informant_plugin_sdk::prelude::*;
@@ -25,6 +25,11 @@
 //! A [`Failure`] is a result: it tells Informant whether and when to retry. A panic is a trap: Informant logs its
 //! message, discards the instance with its memory, calls `init` on a new one, and retries the event. Running out of
 //! memory, time or stack is also a trap. A panic cannot be caught, because WebAssembly guests cannot unwind.
+//!
+//! # Reconcilers
+//! A [`Reconciler`] need not compare: [`kube::children`] makes the difference between the objects that it wants and
+//! those that there are. [`kube::set_status`] writes the status of the object that it is called for, and
+//! [`finalizer::finalize`] cleans up before that is gone.
 //!
 //! # Memory
 //! One instance handles all events of a plugin, one call at a time, so a plugin can keep its state in `&mut self`.
@@ -63,13 +68,14 @@ mod owner;
 mod payload;
 mod plugin;
 mod projection;
+pub mod recorder;
 pub mod store;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
 
 pub use action::Action;
 pub use context::{Because, Describe, Init, Limits, Previous, Role};
-pub use event::{Deleted, Event, ObjectRef, Reason, Request, SourceId, Synced};
+pub use event::{Deleted, Event, ObjectRef, Reason, Request, SourceId, Synced, Tick};
 pub use failure::{Failure, Result};
 pub use host_error::{ErrorCode, HostError};
 pub use index_values::IndexValues;
@@ -124,10 +130,10 @@ pub use informant_plugin_sdk_macros::Projection;
 /// }
 /// ```
 pub use informant_plugin_sdk_macros::handler;
-pub use manifest::{Events, KubeNeed, Manifest, Metric, Need, Objects, PayloadKind, Reconciles, Related, Verb};
+pub use manifest::{Events, KubeNeed, Manifest, Metric, Need, Objects, PayloadKind, Reconciles, Related, Timer, Verb};
 pub use owner::OwnerReference;
 pub use payload::{Payload, Raw};
-pub use plugin::{EventHandler, IndexFuncs, Plugin, Reconciler, Stateful, SyncHandler};
+pub use plugin::{EventHandler, IndexFuncs, Plugin, Reconciler, Stateful, SyncHandler, TimerHandler};
 pub use projection::{Kind, Projection};
 
 macro_rules! contract {
@@ -146,8 +152,8 @@ pub mod prelude {
     pub use crate::{
         Action, Deleted, Describe, Event, EventHandler, Events, Failure, IndexFuncs, IndexValues, Init, Kind, Manifest,
         Metric, Need, ObjectRef, Objects, OwnerReference, Plugin, Projection, Raw, Reason, Reconciler, Reconciles,
-        Related, Request, Result, SourceId, Stateful, SyncHandler, Synced, Verb, finalizer, http, kube, kv, metrics,
-        store,
+        Related, Request, Result, SourceId, Stateful, SyncHandler, Synced, Tick, Timer, TimerHandler, Verb, finalizer,
+        http, kube, kv, metrics, recorder, store,
     };
     pub use crate::{debug, error, export, handler, info, trace, warn};
     pub use serde_json::{Value, json};
@@ -159,7 +165,7 @@ pub mod __private {
     pub use crate::bindings;
     pub use crate::exports::{
         Change, Exports, HandleEvents, handle, is_of, no_handler, plays_events, plays_index, plays_reconciler,
-        plays_state, plays_sync, source_of,
+        plays_state, plays_sync, plays_timers, source_of,
     };
     pub use crate::manifest::Named;
     pub use crate::projection::below;

@@ -1,4 +1,5 @@
-//! The manifest: which events a plugin receives, which indexes it offers, and which permissions it needs.
+//! The manifest: which events a plugin receives, when it is called without one, which indexes it offers, and which
+//! permissions it needs.
 //!
 //! It is sent to Informant as a JSON document, in which unknown keys are an error. Members that are left out have the
 //! contract's defaults: a handler without event rules receives every object, whole. A member at its default is left
@@ -14,10 +15,12 @@ mod matching;
 mod metric;
 mod need;
 mod reconciles;
+mod timer;
 
 pub use metric::Metric;
 pub use need::{KubeNeed, Need, Verb};
 pub use reconciles::{Reconciles, Related};
+pub use timer::Timer;
 
 /// The name and version of the crate that calls [`export!`](crate::export!), which implements this trait.
 pub trait Named {
@@ -39,6 +42,8 @@ pub struct Manifest {
     events: Vec<Events>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reconciler: Option<Reconciles>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    timers: Vec<Timer>,
     #[serde(skip_serializing_if = "Option::is_none")]
     indexes: Option<Indexes>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -70,6 +75,14 @@ impl Manifest {
     #[must_use]
     pub fn reconciles(mut self, objects: Reconciles) -> Self {
         self.reconciler = Some(objects);
+        self
+    }
+
+    /// Adds a timer, which calls [`TimerHandler::on_timer`](crate::TimerHandler::on_timer). Required with the role
+    /// `timers`.
+    #[must_use]
+    pub fn timer(mut self, timer: Timer) -> Self {
+        self.timers.push(timer);
         self
     }
 
@@ -128,7 +141,7 @@ impl Manifest {
     pub(crate) fn check(&self) -> Result {
         let contradicts = |rule: &&Events| rule.payload == PayloadKind::None && (rule.changed_only || rule.old);
         match self.events.iter().find(contradicts) {
-            None => Ok(()),
+            None => self.check_timers(),
             Some(Events { api_version, kind, .. }) => Err(Failure::permanent(format_args!(
                 "manifest: the rule for {api_version} {kind} has payload_none and changed_only or with_old: without a \
                  payload there is nothing to compare; remove one of the two"
@@ -136,9 +149,32 @@ impl Manifest {
         }
     }
 
+    fn check_timers(&self) -> Result {
+        for (position, timer) in self.timers.iter().enumerate() {
+            let name = &timer.name;
+            if timer.has_stray_zone() {
+                return Err(Failure::permanent(format_args!(
+                    "manifest: the timer {name:?} has a zone, which belongs to Timer::cron: remove it"
+                )));
+            }
+            if self.timers[..position].iter().any(|other| other.name == *name) {
+                return Err(Failure::permanent(format_args!(
+                    "manifest: there are two timers {name:?}: give each its own name"
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// The names of the indexes, in the order of the manifest.
     pub(crate) fn index_names(&self) -> &[String] {
         self.indexes.as_ref().map_or(&[], |indexes| &indexes.names)
+    }
+
+    /// The names of the timers.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn timer_names(&self) -> Vec<&str> {
+        self.timers.iter().map(|timer| timer.name.as_str()).collect()
     }
 
     /// How much of an object that it reconciles the plugin receives.
@@ -147,6 +183,12 @@ impl Manifest {
         self.reconciler
             .as_ref()
             .map_or_else(PayloadKind::default, Reconciles::payload)
+    }
+
+    /// The types of objects that belong to those that it reconciles. `None` without a reconciler.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn owned_types(&self) -> Option<Vec<(String, String)>> {
+        self.reconciler.as_ref().map(Reconciles::owned_types)
     }
 
     /// The metrics of its own.
@@ -446,6 +488,27 @@ mod tests {
                 },
             })
         );
+    }
+
+    #[test]
+    fn timers_are_part_of_the_document() {
+        let manifest = Manifest::new().timer(Timer::cron("report", "0 8 * * *"));
+        let expected = serde_json::json!([{ "name": "report", "cron": "0 8 * * *" }]);
+        assert_eq!(json(&manifest)["timers"], expected);
+    }
+
+    #[test]
+    fn timers_with_a_stray_zone_or_equal_names_are_refused() {
+        let poll = || Timer::every("poll", std::time::Duration::from_secs(10));
+        assert_eq!(Manifest::new().timer(poll()).check(), Ok(()));
+        for (timers, reason) in [
+            (vec![poll().zone("UTC")], "the timer \"poll\" has a zone"),
+            (vec![poll(), poll()], "there are two timers \"poll\""),
+        ] {
+            let manifest = timers.into_iter().fold(Manifest::new(), Manifest::timer);
+            let message = manifest.check().expect_err("it is refused").message().to_owned();
+            assert!(message.contains(reason), "{message}");
+        }
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //!
 //! Informant exports them with its own metrics: as `informant_plugin_custom_NAME`, with the label `plugin`.
 //!
-//! What a handler changes takes effect when it succeeds. A handler that fails or panics has changed nothing. Event
-//! handlers and `on_synced` can change metrics; other calls are denied.
+//! What a handler changes takes effect when it succeeds. A handler that fails or panics has changed nothing. Only
+//! handler calls can change metrics; other calls are denied.
 //!
 //! ```no_run
 //! # use informant_plugin_sdk::prelude::*;

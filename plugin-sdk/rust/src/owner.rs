@@ -2,11 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::Event;
-use crate::failure::Result;
+use crate::bindings::imports::informant::plugin::recorder::Regarding;
+use crate::failure::{Failure, Result};
 use crate::projection::Projection;
+use crate::recorder::ObjectReference;
 
 /// A member of `metadata.ownerReferences`. The garbage collector deletes an object when its owner is gone.
+/// [`kube::children`](crate::kube::children) adds it by itself.
 ///
 /// ```no_run
 /// # use informant_plugin_sdk::prelude::*;
@@ -45,29 +47,45 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl OwnerReference {
-    /// The event's object as an owner.
+    /// An object as an owner: the [`Event`](crate::Event) or [`Request`](crate::Request) of the call, an object as a
+    /// [`Value`](serde_json::Value), or an [`Item`](crate::store::Item) that was read. The owned object stays until all
+    /// its owners are gone.
     ///
     /// # Errors
-    /// As [`Event::source_info`].
-    pub fn owner(event: &Event) -> Result<Self> {
-        let source = event.source_info()?;
+    /// [`Failure::Permanent`] for an object without apiVersion, kind, name or uid; as
+    /// [`Event::source_info`](crate::Event::source_info).
+    pub fn owner(object: impl Into<ObjectReference>) -> Result<Self> {
+        let Regarding {
+            api_version,
+            kind,
+            name,
+            uid,
+            ..
+        } = object.into().resolve()?;
+        if uid.is_empty() {
+            return Err(Failure::permanent(format_args!(
+                "{kind} {name} has no metadata.uid, which an owner needs: pass the event instead, or add it to the \
+                 fields in the manifest"
+            )));
+        }
         Ok(Self {
-            api_version: source.api_version.clone(),
-            kind: source.kind.clone(),
-            name: event.name.clone(),
-            uid: event.uid.clone(),
-            ..Self::default()
+            api_version,
+            kind,
+            name,
+            uid,
+            controller: false,
+            block_owner_deletion: true,
         })
     }
 
-    /// The event's object as the controller.
+    /// As [`owner`](Self::owner), as the controller. There is at most one.
     ///
     /// # Errors
-    /// As [`Event::source_info`].
-    pub fn controller(event: &Event) -> Result<Self> {
+    /// As [`owner`](Self::owner).
+    pub fn controller(object: impl Into<ObjectReference>) -> Result<Self> {
         Ok(Self {
             controller: true,
-            ..Self::owner(event)?
+            ..Self::owner(object)?
         })
     }
 
@@ -88,7 +106,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::event::Reason;
+    use crate::event::{Event, Reason};
     use crate::testing::Cache;
 
     #[test]
@@ -108,7 +126,9 @@ mod tests {
             attempt: 0,
         };
         let owner = OwnerReference::owner(&event).expect("the source is known");
-        let document = json!({ "apiVersion": "apps/v1", "kind": "Deployment", "name": "a", "uid": "1" });
+        let document = json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "name": "a", "uid": "1", "blockOwnerDeletion": true,
+        });
         assert_eq!(serde_json::to_value(&owner).expect("it is JSON"), document);
         let controller = OwnerReference::controller(&event).expect("the source is known");
         assert_eq!(
@@ -118,5 +138,21 @@ mod tests {
         let owners = [owner, controller];
         assert_eq!(OwnerReference::controller_in(&owners), Some(&owners[1]));
         assert_eq!(OwnerReference::controller_in(&owners[..1]), None);
+    }
+
+    #[test]
+    fn an_object_is_an_owner_if_it_has_a_uid() {
+        let mut object = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "n", "uid": "2" } });
+        let controller = OwnerReference::controller(&object).expect("it is complete");
+        assert_eq!(
+            serde_json::to_value(&controller).expect("it is JSON"),
+            json!({
+                "apiVersion": "v1", "kind": "Node", "name": "n", "uid": "2",
+                "controller": true, "blockOwnerDeletion": true,
+            })
+        );
+        object["metadata"]["uid"] = json!(null);
+        let refused = OwnerReference::owner(&object).expect_err("it has no uid");
+        assert!(refused.message().starts_with("Node n has no metadata.uid"), "{refused}");
     }
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::action::Action;
 use crate::context::{Describe, Init};
-use crate::event::{Deleted, Event, ObjectRef, Request, Synced};
+use crate::event::{Deleted, Event, ObjectRef, Request, Synced, Tick};
 #[cfg(doc)]
 use crate::failure::Failure;
 use crate::failure::Result;
@@ -109,11 +109,13 @@ pub trait EventHandler<T: Payload = Value>: Plugin {
 ///             info!("{request} is gone");
 ///             return Ok(Action::done());
 ///         };
-///         // Compare what there is with what `website` wants, and write the difference.
-/// #       let _ = website;
+///         // Whatever was there: now exactly these belong to the website.
+///         let done = kube::children(request).fields([deployment(&website)]).set()?;
+///         kube::set_status(request, &json!({ "conditions": done.conditions() }))?;
 ///         Ok(Action::done())
 ///     }
 /// }
+/// # fn deployment(_: &Website) -> Value { Value::Null }
 ///
 /// export!(Websites: reconciler);
 /// ```
@@ -127,6 +129,44 @@ pub trait Reconciler: Plugin {
     /// # Errors
     /// A [`Failure`] tells Informant whether and when to retry.
     fn reconcile(&mut self, request: &Request, object: Option<Self::Object>) -> Result<Action>;
+}
+
+/// The role `timers`: called on a schedule, whether or not something has changed. A plugin may have no other role, or
+/// handle events or reconcile objects, too.
+///
+/// The [`Manifest`] names the timers, with [`Manifest::timer`].
+///
+/// ```
+/// # use informant_plugin_sdk::prelude::*;
+/// # struct Report;
+/// impl Plugin for Report {
+///     fn describe(_: Describe) -> Result<Manifest> {
+///         Ok(Manifest::new().timer(Timer::cron("report", "0 8 * * 1-5").zone("Europe/Berlin")))
+///     }
+/// #   fn init(_: Init) -> Result<Self> { Ok(Report) }
+/// }
+///
+/// impl TimerHandler for Report {
+///     fn on_timer(&mut self, tick: &Tick) -> Result {
+///         let pods = store::list("pods").objects::<Value>().collect::<Result<Vec<_>>>()?;
+///         info!("{tick} of {}: {} pods", tick.scheduled, pods.len());
+///         Ok(())
+///     }
+/// }
+///
+/// export!(Report: timers);
+/// ```
+pub trait TimerHandler: Plugin {
+    /// Called when a timer is due. Runs of one timer follow each other, all in the instance with the number 0. A run
+    /// that has ended is not repeated after a restart of Informant.
+    ///
+    /// The call is about no object: in a plugin that runs in several clusters, name the cluster of what you read and
+    /// write.
+    ///
+    /// # Errors
+    /// A [`Failure`] tells Informant whether and when to retry. The next run that is due stands for one that has
+    /// failed. A permanent failure ends the run.
+    fn on_timer(&mut self, tick: &Tick) -> Result;
 }
 
 /// The role `sync`: called when the handler has received every object of a source.

@@ -6,7 +6,8 @@
 //! and in `init`. Before the first list of a source is complete, reads of it fail with [`ErrorCode::NotReady`].
 //!
 //! A plugin can run in several clusters. Reads return objects of the cluster that the object of the current call is in,
-//! or, in `on_synced`, the source. [`Query::all_clusters`] and [`Query::in_cluster`] read others.
+//! or, in `on_synced`, the source. [`Query::all_clusters`] and [`Query::in_cluster`] read others, which `on_timer`
+//! needs if there are several.
 //!
 //! ```no_run
 //! # use informant_plugin_sdk::prelude::*;

@@ -29,6 +29,12 @@
 //! What the plugin remembers ([`kv`](crate::kv)) takes effect when a call succeeds: [`Cache::remembered`] and
 //! [`Cache::remember`]. The same holds for the plugin's own [`metrics`](crate::metrics): [`Cache::metric`].
 //!
+//! [`Driver::reconcile`] calls a reconciler for an object in the cache. Its [children](crate::kube::children) are set
+//! in the cache, too, as if the plugin had complete informers of their kinds.
+//!
+//! [`Driver::tick`] runs a timer of the manifest. [`Cache::take_events`] returns the Kubernetes Events that the plugin
+//! has recorded ([`recorder`](crate::recorder)) in calls that succeeded.
+//!
 //! A plugin that asks to be called again ([`Action::requeue_after`](crate::Action::requeue_after)) is called by
 //! [`Driver::run_requeues`], without waiting. [`Driver::put_in_cluster`] puts objects into several clusters.
 //!
@@ -37,9 +43,11 @@
 //! [scenarios](run_scenario), files that `informant plugin test` runs with the component, too.
 
 mod cache;
+pub(crate) mod children;
 pub(crate) mod cluster;
 pub(crate) mod deferred;
 mod driver;
+pub(crate) mod events;
 mod exported;
 pub(crate) mod host;
 pub(crate) mod http;
@@ -54,6 +62,7 @@ mod selector;
 pub use cache::Cache;
 pub use cluster::Write;
 pub use driver::{Driver, SETTLE_CALLS_MAX};
+pub use events::{RecordedEvent, Regarding};
 pub use exported::Exported;
 #[doc(hidden)]
 pub use exported::Roles;

@@ -68,6 +68,11 @@ fn a_component_exports_exactly_the_roles_that_are_named() {
         &["log", "store", "types"],
         &["event-handler", "lifecycle", "sync-handler"],
     );
+    check(
+        "guest_timers",
+        &["log", "recorder", "store", "types"],
+        &["lifecycle", "timer-handler"],
+    );
     check("guest_index", &["log", "store", "types"], &["index-funcs", "lifecycle"]);
     check(
         "guest_both",

@@ -144,7 +144,7 @@ fn mistakes_in_a_file_have_a_line_and_a_remedy() {
         "config: { plugin: { a: {} } }\nplugin: b\nsteps: []",
     ];
     assert_snapshot!(texts.map(outcome).join("\n"), @r#"
-    a.scenario.yaml:1: steps[0].aply: there is no such member; there are apply, delete, http, patch, requeue, swap, trigger, wait, expect
+    a.scenario.yaml:1: steps[0].aply: there is no such member; there are apply, delete, http, patch, requeue, swap, timer, trigger, wait, expect
     a.scenario.yaml:1: the scenario has no `steps`: write what happens
     a.scenario.yaml:1: steps[0]: a step has two actions, apply and wait: make a step of its own for wait
     a.scenario.yaml:2: steps[0].wait: 10 is not a duration: write it as 30s or 5m
@@ -182,8 +182,8 @@ fn expectations_that_can_never_match_are_refused() {
     ];
     let found = texts.map(|expect| outcome(&format!("steps: [{{ expect: {expect} }}]")));
     assert_snapshot!(found.join("\n"), @r#"
-    a.scenario.yaml:1: steps[0].expect.calls[0].call: "on-change" is none of on-add, on-delete, on-synced, on-update, restore, save
-    a.scenario.yaml:1: steps[0].expect.calls[0]: there is no call "on-change"; there are on-add, on-delete, on-synced, on-update, restore, save
+    a.scenario.yaml:1: steps[0].expect.calls[0].call: "on-change" is none of on-add, on-delete, on-synced, on-timer, on-update, restore, save
+    a.scenario.yaml:1: steps[0].expect.calls[0]: there is no call "on-change"; there are on-add, on-delete, on-synced, on-timer, on-update, restore, save
     a.scenario.yaml:1: steps[0].expect.calls[0].result: "done" is none of ok, permanent, retry, trap
     a.scenario.yaml:1: steps[0].expect.calls[0].attempt: "first" is not a whole number
     a.scenario.yaml:1: steps[0].expect.calls[0]: no informer of the plugin watches v1/nodes: add one to `config`, or a rule to the manifest
@@ -340,4 +340,114 @@ fn writes_without_an_end_are_refused_and_histograms_have_series() {
                    'last{pod=\"a\"}': 4 } }";
     assert_eq!(with("a", metrics), "passed");
     assert_snapshot!(with("busy", "{}"), @"a.scenario.yaml:1: the plugin still writes after 1000 events: compare before writing");
+}
+
+mod ticker {
+    use informant_plugin_sdk::prelude::*;
+
+    /// Records an Event at each run, and fails in the first attempt of `poll` and in all runs of `never`.
+    pub(crate) struct Ticker;
+
+    impl Plugin for Ticker {
+        fn describe(_: Describe) -> Result<Manifest> {
+            Ok(Manifest::new()
+                .timer(Timer::every("poll", std::time::Duration::from_secs(10)))
+                .timer(Timer::cron("report", "0 8 * * *"))
+                .timer(Timer::cron("never", "0 0 1 1 *")))
+        }
+
+        fn init(_: Init) -> Result<Self> {
+            Ok(Self)
+        }
+    }
+
+    impl TimerHandler for Ticker {
+        fn on_timer(&mut self, tick: &Tick) -> Result {
+            info!("{tick} {}", tick.scheduled);
+            let pod = recorder::object("v1", "Pod", "web", "a");
+            let note = format!("{tick} has run");
+            recorder::event(&pod, "Ticked").warning().note(note).record()?;
+            match (tick.name.as_str(), tick.attempt, tick.missed) {
+                ("poll", 0, 0) => Err(Failure::retryable("not yet")),
+                ("never", ..) => Err(Failure::permanent("never")),
+                _ => Ok(()),
+            }
+        }
+    }
+
+    informant_plugin_sdk::export!(Ticker: timers);
+}
+
+const TICKER: &str = "config: { plugin: { ticker: { allow: { events: true } } } }\n";
+
+#[test]
+fn a_timer_runs_in_its_step_and_in_retries() {
+    let text = "
+steps:
+  - timer: report
+    expect:
+      calls: [on-timer report]
+      log: [report 2026-01-01T00:00:00Z]
+      events:
+        - { type: Warning, reason: Ticked, action: Ticked, note: '*report*', regarding: Pod web/a, related: null }
+  - timer: poll
+    expect:
+      calls: [{ call: on-timer, timer: poll, missed: 0, attempt: 0, result: retry, error: not yet }]
+      events: []
+  - wait: 1s
+    expect:
+      calls: [{ call: on-timer, timer: poll, missed: 0, attempt: 1, result: ok }]
+      log: [poll 2026-01-01T00:00:00Z]
+      events: { includes: [{ note: poll has run }] }
+  - timer: poll
+  - timer: poll
+  - wait: 1s
+    expect:
+      calls:
+        - { call: on-timer, timer: poll, missed: 0, result: retry }
+        - { call: on-timer, timer: poll, missed: 1, attempt: 0, result: ok }
+  - timer: never
+  - wait: 1h
+    expect:
+      calls: [{ call: on-timer, timer: never, result: permanent }]
+      deadLetters: []
+";
+    assert_eq!(outcome_of::<ticker::Ticker>(&format!("{TICKER}{text}"), &[]), "passed");
+}
+
+#[test]
+fn mistakes_about_timers_and_events_are_refused() {
+    let with = |step: &str| outcome_of::<ticker::Ticker>(&format!("{TICKER}steps: [{step}]"), &[]);
+    let found = [
+        "{ timer: nightly }",
+        "{ timer: 1 }",
+        "{ expect: { calls: [on-timer nightly] } }",
+        "{ expect: { calls: [{ call: on-timer, missed: none }] } }",
+        "{ expect: { events: [{ type: Error }] } }",
+        "{ expect: { events: [{ message: a }] } }",
+        "{ expect: { events: [{ regarding: web/a }] } }",
+    ]
+    .map(with);
+    assert_snapshot!(found.join("\n"), @r#"
+    a.scenario.yaml:2: steps[0].timer: the manifest has no timer "nightly"; it has poll, report, never
+    a.scenario.yaml:2: steps[0].timer: 1 is not a text: put it in quotes
+    a.scenario.yaml:2: steps[0].expect.calls[0]: the manifest has no timer "nightly"; it has poll, report, never
+    a.scenario.yaml:2: steps[0].expect.calls[0].missed: "none" is not a whole number
+    a.scenario.yaml:2: steps[0].expect.events[0].type: "Error" is none of Normal, Warning
+    a.scenario.yaml:2: steps[0].expect.events[0].message: there is no such member; there are action, note, reason, regarding, related, type
+    a.scenario.yaml:2: steps[0].expect.events[0].regarding: "web/a" is not an object: write KIND NAMESPACE/NAME, as in Pod shop/web-0
+    "#);
+    assert_snapshot!(outcome("steps: [{ timer: poll }]"), @"a.scenario.yaml:1: steps[0].timer: the plugin has no function for on-timer: add its role to `export!`");
+}
+
+#[test]
+fn events_are_denied_unless_allowed() {
+    let with = |expect: &str| {
+        let text = format!("steps: [{{ timer: report, expect: {expect} }}]");
+        outcome_of::<ticker::Ticker>(&text, &[])
+    };
+    let denied =
+        "{ calls: [{ call: on-timer, result: permanent, error: 'not granted: add `events: true`*' }], events: [] }";
+    assert_eq!(with(denied), "passed");
+    assert_snapshot!(with("{ events: [{ reason: Ticked }] }"), @"a.scenario.yaml:1: steps[0].expect.events[0]: nothing grants this: add allow.events to `config` of the scenario");
 }

@@ -12,6 +12,7 @@ wit_bindgen::generate!({
           include informant:plugin/role-lifecycle@0.3.0;
           include informant:plugin/role-event-handler@0.3.0;
           include informant:plugin/role-reconciler@0.3.0;
+          include informant:plugin/role-timer-handler@0.3.0;
           include informant:plugin/role-sync-handler@0.3.0;
           include informant:plugin/role-index-funcs@0.3.0;
           include informant:plugin/role-state@0.3.0;

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use crate::bindings::exports::informant::plugin::event_handler::{self, Call, ObjectRef};
 use crate::bindings::exports::informant::plugin::lifecycle::{self, Failure};
-use crate::bindings::exports::informant::plugin::{index_funcs, reconciler, state, sync_handler};
+use crate::bindings::exports::informant::plugin::{index_funcs, reconciler, state, sync_handler, timer_handler};
 use crate::bindings::informant::plugin::log::{Level, log};
 use crate::program::Program;
 use crate::thrown::Thrown;
@@ -61,6 +61,12 @@ impl reconciler::Guest for Runner {
         object: Option<Vec<u8>>,
     ) -> Result<Option<u32>, Failure> {
         handle(&about, |program| program.reconcile(&about, request, object))
+    }
+}
+
+impl timer_handler::Guest for Runner {
+    fn on_timer(tick: timer_handler::Tick) -> Result<(), Failure> {
+        with_program(|program| program.on_timer(&tick)).map_err(|thrown| reported(thrown, &format!("{}: ", tick.name)))
     }
 }
 

@@ -1,7 +1,7 @@
 //! The script runner: runs a file of JavaScript as a plugin.
 //!
 //! ```text
-//! stdin: script, argv[1]: name ──▶ QuickJS ──▶ exports: onAdd, onUpdate, onDelete, onSynced, index, save, restore
+//! stdin: script, argv[1]: name ──▶ QuickJS ──▶ exports: onAdd, onUpdate, reconcile, onTimer, onSynced, index, save, …
 //! call of the contract ──▶ JSON.parse ──▶ export ──▶ result or failure
 //! ```
 //!

@@ -6,6 +6,7 @@ mod json;
 mod kube;
 mod kv;
 mod metrics;
+mod recorder;
 mod store;
 
 use rquickjs::{Ctx, Exception, Function, Object, Result, TypedArray, Value};
@@ -43,6 +44,7 @@ pub(crate) fn api<'js>(ctx: &Ctx<'js>, context: Vec<u8>) -> Result<Object<'js>> 
     native.set("kube", kube::api(ctx)?)?;
     native.set("kv", kv::api(ctx)?)?;
     native.set("metrics", metrics::api(ctx)?)?;
+    native.set("recorder", recorder::api(ctx)?)?;
     native.set("http", http::api(ctx)?)?;
     Ok(native)
 }

@@ -7,14 +7,22 @@ use rquickjs::{Ctx, Error, Function, Module, Object, Persistent, Result};
 use crate::native;
 
 /// The modules, each after those that it imports. Scripts import only the last one ([`Imports`]).
-const MODULES: [(&str, &str); 10] = [
+const MODULES: [(&str, &str); 12] = [
     ("informant:globals", include_str!("../../javascript/prelude/globals.js")),
     ("informant:errors", include_str!("../../javascript/prelude/errors.js")),
     ("informant:log", include_str!("../../javascript/prelude/log.js")),
     ("informant:store", include_str!("../../javascript/prelude/store.js")),
+    (
+        "informant:reconciler",
+        include_str!("../../javascript/prelude/reconciler.js"),
+    ),
     ("informant:kube", include_str!("../../javascript/prelude/kube.js")),
     ("informant:kv", include_str!("../../javascript/prelude/kv.js")),
     ("informant:metrics", include_str!("../../javascript/prelude/metrics.js")),
+    (
+        "informant:recorder",
+        include_str!("../../javascript/prelude/recorder.js"),
+    ),
     ("informant:http", include_str!("../../javascript/prelude/http.js")),
     ("informant:exports", include_str!("../../javascript/prelude/exports.js")),
     (MODULE, include_str!("../../javascript/prelude/informant.js")),
@@ -68,6 +76,8 @@ pub(crate) struct Prelude {
     pub(crate) event: SavedFunction,
     /// Creates the source of a call.
     pub(crate) source: SavedFunction,
+    /// Creates the argument of the run of a timer.
+    pub(crate) tick: SavedFunction,
     /// What follows from an exception.
     pub(crate) consequence: SavedFunction,
     /// Ends a request of `fetch`.
@@ -92,13 +102,14 @@ impl Prelude {
         ctx.globals().set(NATIVE, native::api(ctx, context)?)?;
         let modules = MODULES.map(|(name, text)| evaluated(ctx, name, text));
         ctx.globals().remove(NATIVE)?;
-        let [globals, errors, _, store, _, _, _, http, exports, informant] = modules;
+        let [globals, errors, _, store, _, _, _, _, _, http, exports, informant] = modules;
         globals?;
         let (errors, store, http, exports) = (errors?, store?, http?, exports?);
         Ok(Prelude {
             names: informant?.namespace()?.keys::<String>().collect::<Result<_>>()?,
             event: saved(&store, "beginEvent")?,
             source: saved(&store, "beginSource")?,
+            tick: saved(&store, "beginTick")?,
             consequence: saved(&errors, "consequence")?,
             settle: saved(&http, "settle")?,
             forget: saved(&http, "forget")?,

@@ -7,6 +7,7 @@ use rquickjs::{Context, Ctx, Error, FromJs, Function, Module, Object, Persistent
 
 use crate::bindings::exports::informant::plugin::event_handler::{Call, ObjectRef};
 use crate::bindings::exports::informant::plugin::reconciler::Request;
+use crate::bindings::exports::informant::plugin::timer_handler::Tick;
 use crate::bindings::informant::plugin::log::{Level, log};
 use crate::bindings::informant::plugin::types::Reason;
 use crate::native;
@@ -31,6 +32,7 @@ pub(crate) struct Program {
     on_update: Option<Handler>,
     on_delete: Option<Handler>,
     reconcile: Option<Handler>,
+    on_timer: Option<Handler>,
     on_synced: Option<Handler>,
     index: Option<Handler>,
     save: Option<Handler>,
@@ -84,6 +86,7 @@ impl Program {
                 on_update: handler("onUpdate")?,
                 on_delete: handler("onDelete")?,
                 reconcile: handler("reconcile")?,
+                on_timer: handler("onTimer")?,
                 on_synced: handler("onSynced")?,
                 index: handler("index")?,
                 save: handler("save")?,
@@ -157,6 +160,14 @@ impl Program {
             event.set("cacheIsBehind", request.cache_is_behind)?;
             arguments.push_arg(event)
         })
+    }
+
+    pub(crate) fn on_timer(&self, tick: &Tick) -> Result<(), Thrown> {
+        self.call(self.on_timer.as_ref(), |ctx, _, arguments| {
+            let members = (tick.name.as_str(), tick.scheduled.as_str(), tick.missed, tick.attempt);
+            arguments.push_arg(call_saved::<_, Object<'_>>(ctx, &self.prelude.tick, members)?)
+        })
+        .map(drop)
     }
 
     pub(crate) fn on_synced(&self, source: u32, call: Call) -> Result<(), Thrown> {

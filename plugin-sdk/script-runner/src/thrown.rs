@@ -70,7 +70,8 @@ impl Thrown {
             CaughtError::Exception(exception) => from_error(&exception, source, prelude),
             CaughtError::Value(value) => Thrown::new(describe_value(ctx, &value, script, called)),
             CaughtError::Error(Error::WouldBlock) => Thrown::new(format!(
-                "{script}: {} waits for a promise that never settles: scripts have no timers and no I/O",
+                "{script}: {} waits for a promise that never settles: a script cannot wait by itself; use `timers` of the \
+                 manifest, or return {{ requeueAfter }}",
                 called.map_or("the script", |(name, _)| name)
             )),
             CaughtError::Error(error) => Thrown::new(format!("{script}: {error}")),

@@ -294,7 +294,7 @@ impl Pulling {
         let change = key.as_ref().map(|key| {
             let object = match &delivery.notification {
                 Notification::Add(object) | Notification::Update { new: object, .. } => Some(object),
-                Notification::Delete { .. } | Notification::Synced => None,
+                Notification::Delete { .. } | Notification::Synced | Notification::Tick(_) => None,
             };
             let version = object.map(|object| object.version().as_str().as_bytes().into());
             (key.to_string(), version)

@@ -112,6 +112,7 @@ impl CallRecorder {
                 (EventKind::Delete, last, None, *final_state_unknown)
             }
             Notification::Synced => return self.synced(source, instance),
+            Notification::Tick(_) => return,
         };
         self.read_body(what, source);
         let stored = what.key().and_then(|key| self.watched.version_at(key));

@@ -140,6 +140,7 @@ const ROWS: &[Row] = &[
         "endpointslices",
         NAMESPACED | GENERATION,
     ),
+    row(("events.k8s.io", "v1"), "Event", "events", NAMESPACED),
     row(NETWORKING, "Ingress", "ingresses", FULL).short("ing"),
     row(NETWORKING, "IngressClass", "ingressclasses", GENERATION),
     row(NETWORKING, "NetworkPolicy", "networkpolicies", NAMESPACED | GENERATION).short("netpol"),

@@ -117,7 +117,8 @@ pub struct ListenerOptions {
     /// The shortest time between the starts of two calls of one key; none or zero: no limit. The first event is
     /// delivered at once. Later ones fold until the interval ends, and then the last state is delivered; a delete and
     /// the add of its successor stay two calls. Retries and requeues obey it, too. A replay ends all intervals; a
-    /// closed listener has none.
+    /// closed listener has none. With [relations](crate::listener::Control::set_relations) the interval begins when a
+    /// call ends.
     pub min_interval: Option<Duration>,
     /// How many deliveries may start in a second; none: no limit. After a pause, as many may start at once. All kinds
     /// count, except those that are filtered or given back. Nothing is dropped: events wait in the queue and fold at

@@ -49,6 +49,7 @@ impl Listener {
     pub(super) fn done(&mut self, token: DeliveryToken, outcome: DeliveryOutcome, now: Moment) {
         self.queue.suspects.ended(token, true, now);
         let Some(id) = self.queue.answered(token) else { return };
+        self.queue.space_from_end(id, now);
         let slot = self.queue.slots.get_mut(id);
         let (source, lane) = (slot.source, slot.lane);
         // Without the body there was no call.
@@ -198,6 +199,7 @@ impl Listener {
     }
 
     fn succeed(&mut self, id: SlotId) {
+        self.note_tick(id, true);
         let slot = self.queue.slots.get(id);
         if let Some(key) = slot.key() {
             self.letters.record_success(slot.source, key);
@@ -213,6 +215,7 @@ impl Listener {
                 .record_unaccepted(slot.source, key, slot.first.end().is_some());
         }
         self.queue.counters.skipped += 1;
+        self.note_tick(id, false);
         self.queue.end(id, false);
     }
 
@@ -302,7 +305,7 @@ impl Listener {
     fn give_up(&mut self, id: SlotId, result: &'static str, error: String, now: Moment) {
         self.cancel_requeue(id);
         let slot = self.queue.slots.get(id);
-        // A dead letter is about an object, and `Synced` has none.
+        // A dead letter is about an object: `Synced` and `Tick` have none.
         let Some(key) = slot.key().map(KeyRef::to_key) else {
             return self.skip(id);
         };

@@ -17,6 +17,7 @@ pub use self::ledger::Ledger;
 use crate::Moment;
 use crate::listener::cursor::CursorKind;
 use crate::listener::replay::ReplayRequested;
+use crate::listener::tick::TickEnded;
 use crate::listener::wake::WakingLock;
 use crate::listener::{Lane, Listener, ListenerOptions};
 
@@ -37,6 +38,7 @@ type SyncedCallback = Arc<dyn Fn(SourceId) + Send + Sync>;
 struct Shared {
     listener: WakingLock<Listener>,
     synced: Mutex<Option<SyncedCallback>>,
+    ticks: Mutex<Option<TickEnded>>,
     /// The handler, for log lines; empty if it has no name.
     name: Box<str>,
 }
@@ -54,6 +56,7 @@ impl ListenerHandle {
         let shared = Arc::new(Shared {
             listener: WakingLock::new(Listener::new(options)),
             synced: Mutex::default(),
+            ticks: Mutex::default(),
             name: name.into(),
         });
         ListenerHandle {
@@ -109,10 +112,16 @@ impl Shared {
 
     /// Changes the listener under the lock, then runs the callbacks.
     fn change<T>(&self, change: impl FnOnce(&mut Listener) -> T) -> T {
-        let (result, synced) = self.listener.change(|listener| {
+        let (result, synced, ticks) = self.listener.change(|listener| {
             let result = change(listener);
-            (result, std::mem::take(&mut listener.newly_synced))
+            let ended = std::mem::take(&mut listener.ended_ticks);
+            (result, std::mem::take(&mut listener.newly_synced), ended)
         });
+        if !ticks.is_empty()
+            && let Some(callback) = lock(&self.ticks).clone()
+        {
+            ticks.into_iter().for_each(|(tick, accepted)| callback(&tick, accepted));
+        }
         if !synced.is_empty()
             && let Some(callback) = lock(&self.synced).clone()
         {

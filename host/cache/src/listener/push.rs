@@ -107,7 +107,7 @@ impl Listener {
                 self.queue.counters.shown += 1;
                 self.queue.counters.vanished += 1;
             }
-            What::Synced => return false,
+            What::Synced | What::Tick(_) => return false,
         }
         true
     }

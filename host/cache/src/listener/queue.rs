@@ -18,7 +18,7 @@ use crate::delivery::spacing::{CallSpacing, Ended};
 use crate::delivery::suspects::Suspects;
 use crate::listener::retry::{Crashes, RetryState};
 use crate::listener::slots::{CallState, Slot, SlotId, Slots};
-use crate::listener::state::{Folded, Known, State};
+use crate::listener::state::{Folded, Known, State, Why};
 use crate::listener::subject::Subject;
 use crate::listener::{Delivery, DeliveryToken, ListenerCounters, ListenerOptions};
 use crate::seeded_bug::{SeededBug, seeded_bug};
@@ -133,7 +133,7 @@ impl Queue {
             slot = self.slots.find(hash, Subject::of(source, lane, &state));
         }
         match slot {
-            Some(id) if self.is_keyed() || self.slots.get(id).folds() => self.fold_into(id, state),
+            Some(id) if self.is_keyed() || state.is_tick() || self.slots.get(id).folds() => self.fold_into(id, state),
             Some(id) if seeded_bug(SeededBug::ShortLivedObjectVanishes) && self.cancels_add(id, &state) => {
                 self.fold_into(id, state);
             }
@@ -240,12 +240,22 @@ impl Queue {
         }
         let bytes_before = slot.bytes_from(newest);
         let is_news = !state.repeats(slot.newest()) || state.reason == Reason::Related;
+        let is_cause = state.reason == Reason::Related;
         if self.is_level_triggered {
             state.reason = slot.newest().reason;
         }
+        if is_cause && slot.newest().why == Why::Changed {
+            // The call still tells what has changed.
+            state.why = Why::Changed;
+        }
+        let known_state = slot.known_to_change(&state);
         match slot.fold(state) {
             Folded::Apart(state) => self.push_back(id, state),
             Folded::Merged => {
+                if let Some(known) = known_state {
+                    slot.has_changed_since(known);
+                }
+                slot.newest_mut().has_cause |= is_cause;
                 self.bytes = self.bytes - bytes_before + slot.bytes_from(newest);
                 self.counters.coalesced += 1;
                 // A repeated state gets no new attempts. Otherwise a state that costs an instance, and with it causes a
@@ -404,6 +414,15 @@ impl Queue {
                 self.counters.late += 1;
                 None
             }
+        }
+    }
+
+    /// The call of a slot has ended. If calls are level-triggered, the interval of its key begins with that: what one
+    /// of them does may cause the next.
+    pub(super) fn space_from_end(&mut self, id: SlotId, now: Moment) {
+        let slot = self.slots.get(id);
+        if self.is_level_triggered && slot.key().is_some() {
+            self.spacing.record(slot.hash, now);
         }
     }
 

@@ -8,6 +8,7 @@ use informant_object::{KeyRef, SourceId};
 
 use crate::delivery::lanes::{Lane, ResourceIdentities};
 use crate::listener::cursor::CursorKind;
+use crate::listener::slots::Slot;
 use crate::listener::state::{End, Known, State, What, Why};
 use crate::listener::{Listener, Turns};
 use crate::{Moment, Reason};
@@ -78,8 +79,14 @@ impl Listener {
         }
         // A handler that lost its state, or has none yet, does not wait for its predecessor's calls.
         self.queue.clear_intervals();
+        // What a recovery passes over was asked for once more.
+        let letters = &self.letters;
+        let is_passed_over = |slot: &Slot| {
+            let object = slot.first.object().filter(|_| kind == CursorKind::Recovery);
+            object.is_some_and(|object| letters.is_about(slot.source, object))
+        };
         self.queue
-            .defer_states_to_cursor(|slot| only.is_none_or(|lane| slot.lane == lane));
+            .defer_states_to_cursor(|slot| only.is_none_or(|lane| slot.lane == lane) && !is_passed_over(slot));
         let is_other = |lane: Lane| only.is_some_and(|only| only != lane);
         self.queue.vanished_unattempted.retain(|(_, lane)| is_other(*lane));
         self.forget_ended_back_offs();

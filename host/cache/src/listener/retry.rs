@@ -1,12 +1,14 @@
 //! Retries: back-off, timers, the limit on their rate, and the list of keys under retry.
 
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use informant_object::{Key, KeyRef, SourceId};
 
 use crate::delivery::options::{TIMEOUTS_MAX, TRAPS_MAX};
 use crate::listener::slots::{CallState, Slot, SlotId};
+use crate::listener::state::What;
 use crate::listener::{Listener, RetryOptions};
 use crate::{Moment, Reason};
 
@@ -65,9 +67,11 @@ impl Crashes {
 pub struct RetriedKey {
     /// The source of the object.
     pub source: SourceId,
-    /// The key of the object; none for `Synced`.
+    /// The key of the object; none for `Synced` and `Tick`.
     pub key: Option<Key>,
-    /// `add`, `update`, `delete` or `sync`.
+    /// The timer of a `Tick`.
+    pub timer: Option<Arc<str>>,
+    /// `add`, `update`, `delete`, `sync` or `timer`.
     pub event: &'static str,
     /// The reason of the event.
     pub reason: Reason,
@@ -88,6 +92,10 @@ impl RetriedKey {
         RetriedKey {
             source: slot.source,
             key: slot.key().map(KeyRef::to_key),
+            timer: match &slot.first.what {
+                What::Tick(tick) => Some(Arc::clone(&tick.timer)),
+                _ => None,
+            },
             event: slot.first.event(&slot.known),
             reason: slot.first.reason,
             attempts: state.failures,

@@ -10,9 +10,8 @@ use std::hash::BuildHasher;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
-use informant_object::{KeyRef, SourceId};
+use informant_object::{KeyRef, Object, SourceId};
 
-use crate::Moment;
 use crate::delivery::Awaited;
 use crate::delivery::lanes::{Lane, LaneMap, LaneSet, ResourceIdentities};
 use crate::delivery::options::SLOTS_KEPT_MAX;
@@ -20,6 +19,7 @@ pub(super) use crate::delivery::timers::SlotId;
 use crate::listener::retry::RetryState;
 use crate::listener::state::{End, Folded, Known, State, What, Why};
 use crate::listener::subject::Subject;
+use crate::{Moment, Reason};
 
 /// No slot: the end of the ready list.
 const NONE: SlotId = SlotId::MAX;
@@ -142,6 +142,7 @@ impl Slots {
         match subject {
             Subject::Object(source, key) => self.hasher.hash_one((source, Some(key))),
             Subject::Synced(source, _) => self.hasher.hash_one((source, None::<KeyRef<'_>>)),
+            Subject::Timer(name) => self.hasher.hash_one(name),
         }
     }
 
@@ -402,7 +403,7 @@ impl Slot {
         Subject::of(self.source, self.lane, &self.first)
     }
 
-    /// The key of the object; none for `Synced`.
+    /// The key of the object; none for `Synced` and `Tick`.
     pub(super) fn key(&self) -> Option<KeyRef<'_>> {
         self.first.key()
     }
@@ -429,6 +430,10 @@ impl Slot {
         self.rest.back().unwrap_or(&self.first)
     }
 
+    pub(super) fn newest_mut(&mut self) -> &mut State {
+        self.rest.back_mut().unwrap_or(&mut self.first)
+    }
+
     /// What the handler knows before state number `at`.
     pub(super) fn known_before(&self, at: usize) -> Cow<'_, Known> {
         match at.checked_sub(1) {
@@ -444,6 +449,24 @@ impl Slot {
 
     pub(super) fn is_in_flight(&self) -> bool {
         matches!(self.call, CallState::InFlight { .. })
+    }
+
+    /// The state that the handler knows, if the newest state is about that only because a related object has changed,
+    /// and `newer` changes it.
+    pub(super) fn known_to_change(&self, newer: &State) -> Option<Object> {
+        let newest = self.newest();
+        let is_cause = newest.why == Why::Asked && newest.reason == Reason::Related;
+        let is_changed = newer.why == Why::Changed && newer.object().is_some();
+        newest.object().filter(|_| is_cause && is_changed).cloned()
+    }
+
+    /// What was folded into the newest state changes `known`: it is an update of that.
+    pub(super) fn has_changed_since(&mut self, known: Object) {
+        if self.rest.is_empty() {
+            self.known = Known::Maybe(Some(known));
+        }
+        let newest = self.newest_mut();
+        (newest.why, newest.has_cause) = (Why::Changed, true);
     }
 
     /// Folds `newer` into the newest state. Not for a slot whose only state is in flight.

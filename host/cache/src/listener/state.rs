@@ -6,14 +6,16 @@
 //! | `Is`, changed or resync | a state | update with that state as `old` |
 //! | `Is`, asked for, or above the limit on bytes | – | update without `old` |
 //! | `Ended` | – | delete |
+//! | `Synced`, `Tick` | – | sync, timer |
 //!
 //! These are the only rules about events. A state does not change while it is in flight.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use informant_object::{Key, KeyRef, Object, Projection};
 
-use crate::listener::Notification;
+use crate::listener::{Notification, Tick};
 use crate::seeded_bug::{SeededBug, seeded_bug};
 use crate::{Moment, Reason, Snapshot};
 
@@ -50,6 +52,8 @@ pub(super) struct State {
     pub(super) drops_old: bool,
     /// The store keeps only the head of its object.
     pub(super) is_unstored: bool,
+    /// A related object has changed, too: a call is due whatever has changed in this one.
+    pub(super) has_cause: bool,
 }
 
 /// What a state is.
@@ -61,6 +65,8 @@ pub(super) enum What {
     Ended(End),
     /// Every key of a source was attempted.
     Synced,
+    /// A run of a timer is due.
+    Tick(Arc<Tick>),
 }
 
 /// The end of an incarnation.
@@ -143,15 +149,16 @@ impl State {
             owed_to_sync: false,
             drops_old: false,
             is_unstored: false,
+            has_cause: false,
         }
     }
 
-    /// The key of the object; none for `Synced`.
+    /// The key of the object; none for `Synced` and `Tick`.
     pub(super) fn key(&self) -> Option<KeyRef<'_>> {
         match &self.what {
             What::Is(object) => Some(object.key()),
             What::Ended(end) => Some(end.key.as_ref()),
-            What::Synced => None,
+            What::Synced | What::Tick(_) => None,
         }
     }
 
@@ -159,15 +166,20 @@ impl State {
     pub(super) fn object(&self) -> Option<&Object> {
         match &self.what {
             What::Is(object) => Some(object),
-            What::Ended(_) | What::Synced => None,
+            What::Ended(_) | What::Synced | What::Tick(_) => None,
         }
     }
 
     pub(super) fn end(&self) -> Option<&End> {
         match &self.what {
             What::Ended(end) => Some(end),
-            What::Is(_) | What::Synced => None,
+            What::Is(_) | What::Synced | What::Tick(_) => None,
         }
+    }
+
+    /// Whether it is a run of a timer.
+    pub(super) fn is_tick(&self) -> bool {
+        matches!(self.what, What::Tick(_))
     }
 
     /// Whether it shows the same as `older`: a replay or a resync, nothing new.
@@ -185,7 +197,7 @@ impl State {
         match &self.what {
             What::Is(object) => Cow::Owned(Known::Exactly(object.clone())),
             What::Ended(end) => Cow::Borrowed(&end.then),
-            What::Synced => Cow::Owned(Known::Nothing),
+            What::Synced | What::Tick(_) => Cow::Owned(Known::Nothing),
         }
     }
 
@@ -228,13 +240,14 @@ impl State {
                 final_state_unknown: end.final_state_unknown,
             },
             What::Synced => Notification::Synced,
+            What::Tick(tick) => Notification::Tick(Arc::clone(tick)),
         }
     }
 
     /// See [`Delivery::exact_old`](super::Delivery::exact_old).
     pub(super) fn has_exact_old(&self, known: &Known) -> bool {
         let is_exact = matches!(known, Known::Exactly(_)) && self.has_old(known);
-        is_exact && self.why == Why::Changed && self.reason.is_change()
+        is_exact && self.why == Why::Changed && self.reason.is_change() && !self.has_cause
     }
 
     /// See [`Delivery::seen_unknown`](super::Delivery::seen_unknown).
@@ -243,13 +256,14 @@ impl State {
         (self.hides || self.was_selected) && !is_update && !known.is_nothing()
     }
 
-    /// The name of its event: `add`, `update`, `delete` or `sync`.
+    /// The name of its event: `add`, `update`, `delete`, `sync` or `timer`.
     pub(super) fn event(&self, known: &Known) -> &'static str {
         match &self.what {
             What::Is(_) if self.is_add(known) => "add",
             What::Is(_) => "update",
             What::Ended(_) => "delete",
             What::Synced => "sync",
+            What::Tick(_) => "timer",
         }
     }
 
@@ -259,7 +273,7 @@ impl State {
         let kept = match &self.what {
             What::Is(object) => self.old(known).filter(|old| !old.ptr_eq(object)),
             What::Ended(end) => end.last.as_ref(),
-            What::Synced => None,
+            What::Synced | What::Tick(_) => None,
         };
         kept.map_or(0, Object::size_bytes) + self.unstored_bytes()
     }
@@ -360,6 +374,7 @@ impl State {
                     (older.last, older.final_state_unknown) = (end.last, end.final_state_unknown);
                 }
             }
+            (What::Tick(older), What::Tick(tick)) => *older = Arc::new(older.then(&tick)),
             (what, newest) => {
                 self.is_unstored = newer.is_unstored;
                 *what = newest;

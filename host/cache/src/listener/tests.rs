@@ -18,6 +18,7 @@ mod resume;
 mod retries;
 mod spacing;
 mod suspects;
+mod tick;
 mod transfer;
 mod waits;
 
@@ -255,8 +256,10 @@ pub(super) fn shown(delivery: &Delivery) -> String {
             format!("delete {name}@{last}{}", if *final_state_unknown { "?" } else { "" })
         }
         Notification::Synced => "synced".to_owned(),
+        Notification::Tick(tick) => format!("tick {}@{} missed {}", tick.timer, tick.scheduled_ms, tick.missed),
     };
-    let source = if delivery.source == PODS {
+    let has_no_source = matches!(delivery.notification, Notification::Tick(_));
+    let source = if delivery.source == PODS || has_no_source {
         String::new()
     } else {
         format!(" source {}", delivery.source)

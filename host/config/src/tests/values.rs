@@ -360,8 +360,6 @@ config = { big = 99999999999999999999, rate = nan }
     error: config.toml:3:13: `component` is empty
     error: config.toml:4:10: `sha256` must be 64 hexadecimal digits
       help: `informant plugin inspect FILE` prints it
-    error: config.toml:5:13: `informers` is empty
-      help: list the informers whose events it receives: informers = ["pods"]
     error: config.toml:6:20: "B" is not a valid namespace
       help: 1 to 63 lowercase letters, digits and '-', with a letter or digit at both ends
     error: config.toml:6:25: `namespaces` names "a" twice
@@ -379,7 +377,7 @@ config = { big = 99999999999999999999, rate = nan }
     error: config.toml:12:9: [plugin.q] lacks `component`
       help: set its file: component = "plugins/NAME.wasm", or script = "NAME.js"
     error: config.toml:12:9: [plugin.q] lacks `informers`
-      help: list the informers whose events it receives: informers = ["pods"]
+      help: list the informers whose events it receives: informers = ["pods"]; or none, for a plugin that only has timers: informers = []
     "#);
 }
 

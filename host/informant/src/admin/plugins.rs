@@ -31,7 +31,7 @@ use informant_cache::listener::{DeadLetter, ListenerStats, RetriedKey, SlowedKey
 use informant_cache::{Catalog, Environment, IndexFeedHandle, Moment};
 use informant_object::SourceId;
 use informant_plugin_host::{
-    ClosedHost, Compiling, KvUsage, Plugin, PluginState, PluginStatus, RunnerStatus, StuckOn, WritingKey,
+    ClosedHost, Compiling, KvUsage, Plugin, PluginState, PluginStatus, RunnerStatus, StuckOn, TimerStatus, WritingKey,
 };
 
 pub(crate) use self::commands::{Paused, RequeueRequest, Requeued, Restarted, Resumed};
@@ -41,7 +41,7 @@ pub(crate) use self::logs::{LogLineView, LogsView};
 use self::views::KvView;
 pub(crate) use self::views::{
     ClosedHostView, DeadLetterView, LoadedView, PluginView, Plugins, RETRIES_SHOWN_MAX, ReloadView, RetryView,
-    RunnerView, SLOWED_SHOWN_MAX, SUSPECTS_SHOWN_MAX, SlowedView, StuckView, WritingKeyView,
+    RunnerView, SLOWED_SHOWN_MAX, SUSPECTS_SHOWN_MAX, SlowedView, StuckView, TimerView, WritingKeyView,
 };
 use super::AdminState;
 use super::error::{AdminError, Code};
@@ -215,6 +215,7 @@ fn of_plugin(status: &PluginStatus, listener: &ListenerStats, now: Moment) -> Lo
             .map(|until| u64::try_from((until - now).as_millis()).unwrap_or(u64::MAX)),
         kv: status.kv.map(|KvUsage { keys, bytes }| KvView { keys, bytes }),
         closed_hosts: status.closed_hosts.iter().map(closed_host).collect(),
+        timers: status.timers.iter().map(timer).collect(),
         paused: status.paused,
         dry_run: status.is_dry_run,
         keyed: listener.keyed,
@@ -255,6 +256,16 @@ fn closed_host(closed: &ClosedHost) -> ClosedHostView {
     }
 }
 
+fn timer(timer: &TimerStatus) -> TimerView {
+    TimerView {
+        name: timer.name.clone(),
+        schedule: timer.schedule.clone(),
+        last: timer.ended.map(|run| run.scheduled.to_string()),
+        last_succeeded: timer.ended.map(|run| run.accepted),
+        next: timer.next.map(|next| next.to_string()),
+    }
+}
+
 fn dead_letter(letter: &DeadLetter, Origin { cluster, resource }: Origin, now: Moment) -> DeadLetterView {
     DeadLetterView {
         object: letter.key.to_string(),
@@ -269,6 +280,7 @@ fn dead_letter(letter: &DeadLetter, Origin { cluster, resource }: Origin, now: M
 fn retry(key: &RetriedKey, Origin { cluster, resource }: Origin, now: Moment) -> RetryView {
     RetryView {
         object: key.key.as_ref().map(ToString::to_string),
+        timer: key.timer.as_ref().map(ToString::to_string),
         cluster,
         resource,
         event: key.event.to_owned(),

@@ -7,7 +7,7 @@ use axum::extract::{Path, State};
 use axum::{Extension, Json};
 use informant_cache::Source;
 use informant_object::{Key, LabelSelector, Object};
-use informant_plugin_host::{Plugin, Role};
+use informant_plugin_host::{Plugin, Role, TimerTriggered};
 use serde::{Deserialize, Serialize};
 
 use super::AdminState;
@@ -43,13 +43,16 @@ pub(crate) struct TriggerRequest {
     /// The object `namespace/name`, or the name of a cluster-scoped object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+    /// A timer instead of objects: it runs now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timer: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TriggeredObjects {
-    /// Objects for which the handler will be called.
+    /// Objects for which the handler will be called, or the timer.
     pub triggered: usize,
-    /// Objects whose events are pending or being handled already.
+    /// Objects whose events are pending or being handled already, or the timer.
     pub waiting: usize,
     /// The plugin's state: one that is paused or quarantined is called when it is resumed.
     #[serde(default)]
@@ -73,11 +76,16 @@ impl Selection {
             namespace,
             label_selector,
             key,
+            timer,
         } = &request;
         let selects = [cluster, resource, informer, namespace, label_selector, key];
-        if !all && selects.into_iter().all(Option::is_none) {
+        if timer.is_some() && (*all || selects.into_iter().any(Option::is_some)) {
+            return Err(invalid("select a timer or objects, not both".to_owned()));
+        }
+        if !all && timer.is_none() && selects.into_iter().all(Option::is_none) {
             return Err(invalid(
-                "select objects (cluster, resource, informer, namespace, labelSelector, key), or set all".to_owned(),
+                "select objects (cluster, resource, informer, namespace, labelSelector, key), set all, or name a timer"
+                    .to_owned(),
             ));
         }
         let selector = LabelSelector::parse(label_selector.as_deref().unwrap_or_default())
@@ -137,8 +145,11 @@ pub(super) async fn trigger(
     let Json(request) = request.map_err(|error| AdminError::new(Code::Invalid, error.body_text()))?;
     let selection = Selection::parse(request)?;
     let plugin = loaded(&state.registry, &name)?;
-    if !plugin.roles().has(Role::EventHandler) {
-        let message = format!("plugin {name} has no event handler to call");
+    if let Some(timer) = &selection.request.timer {
+        return trigger_timer(&plugin, &caller, timer).map(Json);
+    }
+    if !plugin.roles().has(Role::EventHandler) && !plugin.roles().has(Role::Reconciler) {
+        let message = format!("plugin {name} has no handler of objects to call");
         return Err(AdminError::new(Code::Invalid, message));
     }
     let (listener, manifest, section) = (plugin.listener(), plugin.manifest(), plugin.spec().selection);
@@ -185,4 +196,28 @@ pub(super) async fn trigger(
     let TriggeredObjects { triggered, waiting, .. } = done;
     tracing::info!(target: AUDIT_TARGET, plugin = %name, user = caller.name(), triggered, waiting, "calls triggered");
     Ok(Json(done))
+}
+
+/// # Errors
+/// `not-found` if the plugin has no such timer.
+fn trigger_timer(plugin: &Plugin, caller: &Caller, timer: &str) -> Result<TriggeredObjects, AdminError> {
+    let (triggered, waiting) = match plugin.trigger_timer(timer) {
+        TimerTriggered::Queued => (1, 0),
+        TimerTriggered::Waiting => (0, 1),
+        TimerTriggered::Unknown => {
+            let known: Vec<String> = plugin.status().timers.into_iter().map(|timer| timer.name).collect();
+            let known = match known.as_slice() {
+                [] => "it has none".to_owned(),
+                known => format!("it has {}", known.join(", ")),
+            };
+            let message = format!("plugin {} has no timer {timer:?}: {known}", plugin.name());
+            return Err(AdminError::new(Code::NotFound, message));
+        }
+    };
+    tracing::info!(target: AUDIT_TARGET, plugin = plugin.name(), timer, user = caller.name(), triggered, waiting, "timer triggered");
+    Ok(TriggeredObjects {
+        triggered,
+        waiting,
+        state: plugin.status().state.as_str().to_owned(),
+    })
 }

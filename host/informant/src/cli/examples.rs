@@ -151,6 +151,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "informant plugin trigger greeter --all",
             "informant plugin trigger greeter --resource pods -n web -l app=web",
             "informant plugin trigger greeter --key web/web-0",
+            "informant plugin trigger reporter --timer daily",
         ],
     ),
     (

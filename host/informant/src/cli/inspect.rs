@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use informant_config::{Config, PluginSection, ScriptRunnersSection, show_size};
 use informant_object::Payload;
 use informant_plugin_host::{By, EventRule, Inspection, Manifest, ReconcilerRules, RunnerStatus, When};
-use informant_spec::allow_line;
+use informant_spec::{ALLOW_EVENTS, allow_line};
 use serde_json::json;
 
 use super::{Exit, build, output};
@@ -176,6 +176,10 @@ fn show(out: &mut dyn Write, what: &str, args: &InspectArgs, inspection: &Inspec
     for (number, rule) in related_rules(manifest).iter().enumerate() {
         line(if number == 0 { "led to by" } else { "" }, rule)?;
     }
+    for (number, timer) in manifest.timers.iter().enumerate() {
+        let text = format!("{}: {}", timer.name, timer.schedule);
+        line(if number == 0 { "timers" } else { "" }, &text)?;
+    }
     for (number, rule) in index_rules(manifest).iter().enumerate() {
         line(if number == 0 { "indexes" } else { "" }, rule)?;
     }
@@ -194,10 +198,17 @@ fn show(out: &mut dyn Write, what: &str, args: &InspectArgs, inspection: &Inspec
             &format!("{function}: this Informant does not have it; a call traps"),
         )?;
     }
-    match manifest.kube_requirements().as_slice() {
-        [] => line("needs", "- (the manifest declares none; grants come from config.toml)"),
-        needs => line("needs", &allow_line(&[], needs)),
+    let mut needs = Vec::new();
+    let of_kube = manifest.kube_requirements();
+    needs.extend((!of_kube.is_empty()).then(|| allow_line(&[], &of_kube)));
+    needs.extend(manifest.needs_events().then(|| ALLOW_EVENTS.to_owned()));
+    if needs.is_empty() {
+        return line("needs", "- (the manifest declares none; grants come from config.toml)");
     }
+    needs
+        .iter()
+        .enumerate()
+        .try_for_each(|(number, need)| line(if number == 0 { "needs" } else { "" }, need))
 }
 
 /// One line for each rest, which may be long, with everything that it holds for.
@@ -324,6 +335,10 @@ fn as_json(args: &InspectArgs, inspection: &Inspection) -> serde_json::Value {
             "changedOnly": rule.changed_only,
             "namespaces": rule.namespaces,
             "labelSelector": rule.label_selector.as_ref().map(ToString::to_string),
+        })).collect::<Vec<_>>(),
+        "timers": manifest.timers.iter().map(|timer| json!({
+            "name": timer.name,
+            "schedule": timer.schedule.to_string(),
         })).collect::<Vec<_>>(),
         "indexes": manifest.index_names(),
         "parallel": manifest.parallel,

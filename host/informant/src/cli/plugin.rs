@@ -106,6 +106,7 @@ pub(super) fn show(out: &mut dyn Write, plugins: &[PluginView]) -> io::Result<()
         "INFORMERS",
     ];
     table::write(out, headings, plugins.iter().map(row))?;
+    show_timers(out, plugins)?;
     plugins
         .iter()
         .flat_map(problems)
@@ -159,9 +160,13 @@ fn object(resource: &str, key: &str) -> String {
 }
 
 fn retry(retry: &RetryView) -> String {
-    let object = (retry.object.as_ref()).map_or("all objects".to_owned(), |key| object(&retry.resource, key));
+    let object = match (&retry.timer, &retry.object) {
+        (Some(timer), _) => format!("timer {timer}"),
+        (None, Some(key)) => format!("{} of {}", retry.event, object(&retry.resource, key)),
+        (None, None) => format!("{} of all objects", retry.event),
+    };
     let cluster = in_cluster(&retry.cluster);
-    let (event, attempts, age) = (&retry.event, retry.attempts, table::duration(retry.age_ms));
+    let (attempts, age) = (retry.attempts, table::duration(retry.age_ms));
     let attempts = count(attempts, "attempt");
     let next = match retry.next_ms {
         // The limit of retries, or a call that runs, holds it.
@@ -169,7 +174,7 @@ fn retry(retry: &RetryView) -> String {
         wait => format!("in {}", table::duration(wait)),
     };
     let error = retry.error.lines().next().unwrap_or_default();
-    format!("  {event} of {object}{cluster}: {attempts} in {age}, next {next}: {error}")
+    format!("  {object}{cluster}: {attempts} in {age}, next {next}: {error}")
 }
 
 /// The objects whose requeues are spaced, and the first of them.
@@ -239,6 +244,31 @@ fn writes(plugin: &PluginView, loaded: &LoadedView) -> Vec<String> {
         format!("  {object}{cluster}: writes to {target}, {wait} between calls")
     }));
     lines
+}
+
+/// The table of timers, if there are any.
+fn show_timers(out: &mut dyn Write, plugins: &[PluginView]) -> io::Result<()> {
+    let timers = plugins.iter().flat_map(|plugin| {
+        let timers = plugin.loaded.iter().flat_map(|loaded| &loaded.timers);
+        timers.map(move |timer| {
+            let last = timer.last.as_ref().map(|last| match timer.last_succeeded {
+                Some(false) => format!("{last} (given up)"),
+                _ => last.clone(),
+            });
+            [
+                plugin.name.clone(),
+                timer.name.clone(),
+                timer.schedule.clone(),
+                or_dash(last, |last| last),
+                or_dash(timer.next.clone(), |next| next),
+            ]
+        })
+    });
+    let mut timers = timers.peekable();
+    if timers.peek().is_some() {
+        writeln!(out)?;
+    }
+    table::write(out, ["PLUGIN", "TIMER", "SCHEDULE", "LAST", "NEXT"], timers)
 }
 
 /// Shorter calls are not reported as stuck.

@@ -155,6 +155,9 @@ async fn permissions(config: &Config, cluster: &str, flags: &ClusterFlags) -> Re
         for grant in &section.spec.allow_kube {
             permissions.add_grant(name, grant);
         }
+        if section.spec.allow_events {
+            permissions.add_events(name);
+        }
     }
     if config.admin.tls.is_some() && config.admin.cluster == cluster {
         permissions.add_reviews();

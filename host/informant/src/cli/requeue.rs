@@ -51,7 +51,7 @@ pub(super) struct TriggerArgs {
     admin: AdminArgs,
 }
 
-/// Which objects.
+/// Which objects, or which timer.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = true)]
 struct TriggerSelection {
@@ -76,6 +76,9 @@ struct TriggerSelection {
     /// Only objects with these labels
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     selector: Option<String>,
+    /// This timer instead of objects
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["all", "key", "resource", "informer", "namespace", "cluster", "selector"])]
+    timer: Option<String>,
 }
 
 /// The clusters of a request, as the admin API takes them; none for all.
@@ -107,6 +110,7 @@ pub(super) fn trigger(args: &TriggerArgs) -> Result<Exit> {
         namespace: selection.namespace.clone(),
         label_selector: selection.selector.clone(),
         key: selection.key.clone(),
+        timer: selection.timer.clone(),
     };
     args.admin.with_client(async |client| {
         let done: TriggeredObjects = client.post(&path(&args.name, "trigger"), &request).await?;

@@ -499,7 +499,7 @@ fn help_of_plugin_trigger() {
     insta::assert_snapshot!(help(&["plugin", "trigger"]), @r"
     Call a plugin's handler for live objects, although nothing changed
 
-    Usage: informant plugin trigger [OPTIONS] <--all|--key <NAMESPACE/NAME>|--resource <RESOURCE>|--informer <NAME>|--namespace <NAMESPACE>|--cluster <NAME>|--selector <SELECTOR>> <NAME>
+    Usage: informant plugin trigger [OPTIONS] <--all|--key <NAMESPACE/NAME>|--resource <RESOURCE>|--informer <NAME>|--namespace <NAMESPACE>|--cluster <NAME>|--selector <SELECTOR>|--timer <NAME>> <NAME>
 
     Arguments:
       <NAME>  Plugin name, as in the configuration
@@ -519,6 +519,8 @@ fn help_of_plugin_trigger() {
               Only objects in these clusters, named as in [cluster.NAME], separated by commas
       -l, --selector <SELECTOR>
               Only objects with these labels
+          --timer <NAME>
+              This timer instead of objects
           --admin <ADDRESS:PORT|https://HOST:PORT>
               The daemon's admin server: plain HTTP, or HTTPS with your token [default: the admin socket of this user if it is there, [admin] in the configuration, 127.0.0.1:8089]
       -c, --config <FILE>

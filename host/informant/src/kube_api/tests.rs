@@ -5,7 +5,9 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use informant_apiserver::{ApiServer, Options};
 use informant_informer::TokioEnvironment;
-use informant_plugin_host::{KubeAction, KubeAddress, KubeDelete, KubeList, KubePatchKind, KubePropagation, KubeWrite};
+use informant_plugin_host::{
+    KubeAction, KubeAddress, KubeDelete, KubeList, KubePatchKind, KubePropagation, KubePurpose, KubeWrite,
+};
 use informant_spec::KubeResource;
 use serde_json::{Value, json};
 
@@ -32,6 +34,7 @@ fn call(resource: &str, name: &str, action: KubeAction) -> KubeCall {
             subresource: String::new(),
         },
         action,
+        purpose: KubePurpose::Plugin,
         answer_bytes_max: 1 << 20,
     }
 }

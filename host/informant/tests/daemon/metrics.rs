@@ -80,9 +80,9 @@ fn without_series(family: &BTreeSet<String>) -> bool {
 }
 
 /// Present once a plugin has called the Kubernetes API, deferred a write, sent an HTTP request, used `kv`, metrics of
-/// its own or a dry run, a cluster was silent for long, an informer has a budget of its own, or the admin port has TLS,
-/// which does not happen here.
-const NOT_HERE: [&str; 20] = [
+/// its own, timers, Kubernetes Events or a dry run, left children, a cluster was silent for long, an informer has a
+/// budget of its own, or the admin port has TLS, which does not happen here.
+const NOT_HERE: [&str; 24] = [
     "admin_certificate_expiry_timestamp_seconds",
     "admin_certificate_last_load_successful",
     "body_reads_total",
@@ -98,9 +98,13 @@ const NOT_HERE: [&str; 20] = [
     "plugin_kv_bytes",
     "plugin_kv_calls_total",
     "plugin_kv_held_bytes",
+    "plugin_kubernetes_events_total",
     "plugin_kv_keys",
     "plugin_metric_dropped_total",
     "plugin_metric_series",
+    "plugin_prunes_skipped_total",
+    "plugin_timer_last_success_timestamp_seconds",
+    "plugin_timer_missed_total",
     "plugin_writes_total",
     "reflector_probes_total",
 ];

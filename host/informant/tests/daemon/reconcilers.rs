@@ -89,6 +89,68 @@ async fn what_a_reconciler_owns_is_made_and_repaired() {
     daemon.stop().await;
 }
 
+const CHILDREN: &str = r#"
+import { kube, log } from "informant";
+export const manifest = {
+  reconciler: {
+    for: { apiVersion: "v1", kind: "ConfigMap", labelSelector: "site", when: ["/data"] },
+    owns: [{ apiVersion: "v1", kind: "Secret" }],
+  },
+};
+export function reconcile(map, request) {
+  if (map === undefined) return;
+  const secret = (name) => ({ apiVersion: "v1", kind: "Secret", metadata: { name }, stringData: { text: "x" } });
+  const names = map.data.text.split(",").filter((name) => name !== "");
+  const done = kube.children(request, { whole: names.map(secret) });
+  log.info(`${map.data.text}: ${done.written} ${done.pruned} ${done.refused}`);
+}
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn children_that_are_no_longer_wanted_are_deleted() {
+    let (world, daemon) = start(CHILDREN).await;
+    let set = |names: &str| {
+        let data = json!({ "data": { "text": names } });
+        world.server.patch("v1/configmaps", "default", "a", data).unwrap();
+    };
+    let secret = |name: &str| world.server.get("v1/secrets", "default", name).unwrap();
+    set("x,y");
+    wait_for_secret(&world, "x", "eA==").await;
+    wait_for_secret(&world, "y", "eA==").await;
+    let made = secret("x").unwrap();
+    let owner = world.server.get("v1/configmaps", "default", "a").unwrap().unwrap();
+    assert_eq!(made["metadata"]["ownerReferences"][0]["uid"], owner["metadata"]["uid"]);
+    assert_eq!(made["metadata"]["labels"]["informant.dev/plugin"], "site");
+    // What others have added goes, and what is gone returns.
+    let foreign = json!({ "data": { "more": "eA==" } });
+    world.server.patch("v1/secrets", "default", "x", foreign).unwrap();
+    until("what was added to go", async || {
+        match secret("x").unwrap()["data"].get("more") {
+            None => Ok(()),
+            Some(more) => Err(more.to_string()),
+        }
+    })
+    .await;
+    let stranger = json!({ "apiVersion": "v1", "kind": "Secret", "data": { "text": "eQ==" },
+        "metadata": { "name": "z", "namespace": "default" } });
+    world.server.create("v1/secrets", "default", stranger.clone()).unwrap();
+    set("x,z");
+    until("y to be deleted", async || match secret("y") {
+        None => Ok(()),
+        Some(left) => Err(left.to_string()),
+    })
+    .await;
+    assert_eq!(secret("z").unwrap()["data"], stranger["data"]);
+    set("");
+    until("x to be deleted", async || match secret("x") {
+        None => Ok(()),
+        Some(left) => Err(left.to_string()),
+    })
+    .await;
+    assert!(secret("z").is_some());
+    daemon.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn only_what_the_manifest_names_leads_to_a_call() {
     let (world, daemon) = start(&watching("\"namespace\"")).await;

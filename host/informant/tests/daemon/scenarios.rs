@@ -154,6 +154,29 @@ fn the_example_of_the_guide_passes() {
 }
 
 #[test]
+fn the_examples_of_timers_and_events_pass() {
+    if is_left_out() {
+        return;
+    }
+    for (guide, name) in [
+        ("guides/timers.md", "cleanup"),
+        ("guides/kubernetes-events.md", "latest"),
+    ] {
+        let (scenario, script) = (block(guide, "yaml"), block(guide, "javascript"));
+        let files = [
+            (format!("{name}.scenario.yaml"), scenario),
+            (format!("{name}.js"), script),
+        ];
+        let folder = folder(&files.each_ref().map(|(file, text)| (file.as_str(), text.as_str())));
+        let passed = test(&folder, &[]);
+        assert!(
+            passed.starts_with("0\n") && passed.contains("1 passed, 0 failed"),
+            "{guide}: {passed}"
+        );
+    }
+}
+
+#[test]
 fn everything_a_plugin_does_can_be_expected() {
     if is_left_out() {
         return;

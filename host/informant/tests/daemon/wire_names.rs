@@ -58,7 +58,7 @@ fn configuration_keys() {
         format!("{informer}{plugin}allow.kube = [{{ verbs = [\"get\"], resource = \"v1/pods\", {NO_KEY} = 1 }}]"),
     ];
     let lists: Vec<String> = sections.iter().map(|section| listed_by_config(section)).collect();
-    assert_snapshot!(lists.join("\n"), @r#"
+    assert_snapshot!(lists.join("\n"), @r"
     keys of the file: admin, cache, cluster, health, http, informer, plugin, plugins, script-runners, state
     keys of [cluster]: context, in-cluster, kubeconfig
     keys of [admin]: cluster, hosts, listen, socket, tls
@@ -68,13 +68,13 @@ fn configuration_keys() {
     keys of [plugins]: compile-memory
     keys of [state]: path
     keys of [informer.a]: clusters, digest, drop, durable, durable-key-file, durable-secrets, exclude, field-selector, index, keep-managed-fields, label-selector, max-bytes, metadata-only, namespaces, relist-notify-unchanged, required, resource, resync, watch-list
-    keys of [plugin.a]: allow, component, config, dry-run, informers, label-selector, limits, max-rate, min-interval, namespaces, on-failure, on-reload, on-restart, on-start, paused, required, resync, retry, script, sha256, wait-for, wait-for-max
+    keys of [plugin.a]: allow, component, config, dry-run, informers, label-selector, limits, max-rate, min-interval, namespaces, on-failure, on-reload, on-restart, on-start, paused, required, resync, retry, script, sha256, timers, wait-for, wait-for-max
     keys of [plugin.a.limits]: call, cpu, http, http-in-flight, http-request, http-response, http-time, instances, kube-calls, kv, memory, pending, writes, writes-in-flight
     keys of [plugin.a.retry]: attempts, initial, max
-    keys of [plugin.a.allow]: http, kube
+    keys of [plugin.a.allow]: events, http, kube
     keys of [plugin.a.allow.http]: header-files, url
     keys of [plugin.a.allow.kube]: names, namespaces, resource, subresources, verbs
-    "#);
+    ");
 }
 
 #[test]
@@ -285,7 +285,7 @@ async fn json_members_and_headers() {
     lists.push(members_of("inspect -o json", &[inspection]));
     assert_snapshot!(lists.join("\n"), @r#"
     sources: items items[].apiVersion items[].bookmarkAgeMs items[].bytes items[].cluster items[].code items[].epoch items[].heads items[].id items[].indexFailures items[].indexFailures[].failed items[].indexFailures[].failed[].key items[].indexFailures[].failed[].message items[].indexFailures[].failures items[].indexFailures[].index items[].indexes items[].informer items[].kind items[].largestNamespaces items[].largestNamespaces[].bytes items[].largestNamespaces[].namespace items[].lastError items[].lastError.ageMs items[].lastError.message items[].lastEventAgeMs items[].namespace items[].objects items[].reconfiguring items[].relists items[].resource items[].resourceVersion items[].shedNamespaces items[].state items[].synced items[].trouble items[].watchList items[].watchListRefused items[].watches
-    plugins: items items[].because items[].closedHosts items[].coalesced items[].code items[].compiling items[].component items[].deadLetters items[].delivered items[].dryRun items[].failing items[].inFlight items[].informers items[].instances items[].keyed items[].kv items[].lastDeadLetter items[].lastDeadLetter.ageMs items[].lastDeadLetter.cluster items[].lastDeadLetter.error items[].lastDeadLetter.event items[].lastDeadLetter.object items[].lastDeadLetter.resource items[].lastError items[].lastError.ageMs items[].lastError.message items[].lastReload items[].lastReload.ageMs items[].lastReload.error items[].lastReload.result items[].manifestName items[].manifestVersion items[].memoryBytes items[].name items[].oldestPendingMs items[].paused items[].pending items[].previousSha256 items[].rateHeld items[].reloads items[].requeues items[].restarts items[].retries items[].retries[].ageMs items[].retries[].attempts items[].retries[].cluster items[].retries[].error items[].retries[].event items[].retries[].nextMs items[].retries[].object items[].retries[].resource items[].roles items[].runner items[].sha256 items[].slowed items[].slowedObjects items[].slowedObjects[].cluster items[].slowedObjects[].nextMs items[].slowedObjects[].object items[].slowedObjects[].requeues items[].slowedObjects[].resource items[].spaced items[].state items[].stuckOn items[].stuckOn.cluster items[].stuckOn.event items[].stuckOn.forMs items[].stuckOn.object items[].stuckOn.resource items[].stuckOn.source items[].suspect items[].suspectNamespaces items[].suspects items[].waiting items[].writesPausedMs items[].writesSpaced items[].writesSpacedKeys items[].writesWaiting items[].writesWaitingEvents
+    plugins: items items[].because items[].closedHosts items[].coalesced items[].code items[].compiling items[].component items[].deadLetters items[].delivered items[].dryRun items[].failing items[].inFlight items[].informers items[].instances items[].keyed items[].kv items[].lastDeadLetter items[].lastDeadLetter.ageMs items[].lastDeadLetter.cluster items[].lastDeadLetter.error items[].lastDeadLetter.event items[].lastDeadLetter.object items[].lastDeadLetter.resource items[].lastError items[].lastError.ageMs items[].lastError.message items[].lastReload items[].lastReload.ageMs items[].lastReload.error items[].lastReload.result items[].manifestName items[].manifestVersion items[].memoryBytes items[].name items[].oldestPendingMs items[].paused items[].pending items[].previousSha256 items[].rateHeld items[].reloads items[].requeues items[].restarts items[].retries items[].retries[].ageMs items[].retries[].attempts items[].retries[].cluster items[].retries[].error items[].retries[].event items[].retries[].nextMs items[].retries[].object items[].retries[].resource items[].roles items[].runner items[].sha256 items[].slowed items[].slowedObjects items[].slowedObjects[].cluster items[].slowedObjects[].nextMs items[].slowedObjects[].object items[].slowedObjects[].requeues items[].slowedObjects[].resource items[].spaced items[].state items[].stuckOn items[].stuckOn.cluster items[].stuckOn.event items[].stuckOn.forMs items[].stuckOn.object items[].stuckOn.resource items[].stuckOn.source items[].suspect items[].suspectNamespaces items[].suspects items[].timers items[].waiting items[].writesPausedMs items[].writesSpaced items[].writesSpacedKeys items[].writesWaiting items[].writesWaitingEvents
     configuration: ageMs announcement announcement.code announcement.lease announcement.other announcement.reason announcement.state certificate code lastResult logLevel path refused state stateDatabase unreadable waiting waiting[].reason waiting[].section
     dead-letters: items items[].ageMs items[].attempts items[].cluster items[].error items[].event items[].informer items[].name items[].namespace items[].plugin items[].reason items[].resource items[].result items[].source
     retries: items items[].ageMs items[].attempts items[].cluster items[].error items[].event items[].informer items[].name items[].namespace items[].nextMs items[].plugin items[].reason items[].resource items[].result items[].source total
@@ -297,7 +297,7 @@ async fn json_members_and_headers() {
     get, parameters: namespace name index value selector cluster envelope show-secrets require-all at-least epoch timeout-ms
     capture: contract digest inexact redacted scenario: {"config", "name", "objects", "steps", "time"}
     status -o json: {"configuration", "plugins", "sources"}
-    inspect -o json: component contract events events[].apiVersion events[].changedOnly events[].kind events[].labelSelector events[].namespaces events[].old events[].payload events[].payload.fields imports indexes manifest manifest.events manifest.events[].apiVersion manifest.events[].changedOnly manifest.events[].kind manifest.events[].payload manifest.events[].payload.fields manifest.name manifest.needs manifest.needs[].kube manifest.needs[].kube.resource manifest.needs[].kube.verbs manifest.version metrics name needs needs[].kube needs[].kube.resource needs[].kube.verbs parallel roles runner sdk sdk.contract sdk.language sdk.sdk sha256 sizeBytes unknownFunctions version
+    inspect -o json: component contract events events[].apiVersion events[].changedOnly events[].kind events[].labelSelector events[].namespaces events[].old events[].payload events[].payload.fields imports indexes manifest manifest.events manifest.events[].apiVersion manifest.events[].changedOnly manifest.events[].kind manifest.events[].payload manifest.events[].payload.fields manifest.name manifest.needs manifest.needs[].kube manifest.needs[].kube.resource manifest.needs[].kube.verbs manifest.version metrics name needs needs[].kube needs[].kube.resource needs[].kube.verbs parallel roles runner sdk sdk.contract sdk.language sdk.sdk sha256 sizeBytes timers unknownFunctions version
     "#);
 }
 

@@ -157,7 +157,7 @@ async fn drive(
                 assert!(last.is_some() && !final_state_unknown, "{key}");
                 format!("delete {key}")
             }
-            Notification::Synced => "synced".to_owned(),
+            Notification::Synced | Notification::Tick(_) => "synced".to_owned(),
         };
         lines.lock().unwrap().push(format!("{what} ({})", delivery.reason));
         deliveries.done(&delivery);

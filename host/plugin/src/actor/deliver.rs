@@ -72,6 +72,10 @@ impl Buffers {
                 let called = instance.on_synced(delivery.source.0, call_of(delivery)).await;
                 called.map(|called| called.map(|answer| answer.map(|()| None)))
             }
+            Notification::Tick(tick) => {
+                let called = instance.on_timer(tick, delivery.attempt).await;
+                called.map(|called| called.map(|answer| answer.map(|()| None)))
+            }
             Notification::Add(_) | Notification::Update { .. } | Notification::Delete { .. } => match &rule.event {
                 Some(event) => self.call_handler(delivery, (event, &rule.objects), instance).await,
                 None => None,
@@ -143,7 +147,7 @@ impl Buffers {
                 self.call_for_delete(about, call, delivery, (event, objects), instance)
                     .await
             }
-            Notification::Synced => None,
+            Notification::Synced | Notification::Tick(_) => None,
         }
     }
 
@@ -191,7 +195,7 @@ impl Buffers {
                 };
                 instance.reconcile(about, request, None).await
             }
-            Notification::Synced => None,
+            Notification::Synced | Notification::Tick(_) => None,
         }
     }
 
@@ -283,7 +287,7 @@ fn head_to_read<'d>(delivery: &'d Delivery, rule: &SourceRule) -> Option<&'d Obj
     let (old, new) = match &delivery.notification {
         Notification::Add(new) => (None, new),
         Notification::Update { old, new } => (old.as_ref(), new),
-        Notification::Delete { .. } | Notification::Synced => return None,
+        Notification::Delete { .. } | Notification::Synced | Notification::Tick(_) => return None,
     };
     if !new.is_head() {
         return None;
@@ -301,7 +305,7 @@ fn with_body(delivery: &Delivery, body: Object) -> Delivery {
     let mut read = delivery.clone();
     match &mut read.notification {
         Notification::Add(object) | Notification::Update { new: object, .. } => *object = body,
-        Notification::Delete { .. } | Notification::Synced => {}
+        Notification::Delete { .. } | Notification::Synced | Notification::Tick(_) => {}
     }
     read
 }
@@ -355,7 +359,7 @@ fn has_left(delivery: &Delivery, objects: &SelectedObjects) -> bool {
         Notification::Update { .. } if !delivery.reason.is_change() => false,
         Notification::Update { old: None, new } => may_have(new),
         Notification::Add(object) => (delivery.reason == Reason::Requeue || delivery.seen_unknown) && may_have(object),
-        Notification::Delete { .. } | Notification::Synced => false,
+        Notification::Delete { .. } | Notification::Synced | Notification::Tick(_) => false,
     }
 }
 
@@ -386,7 +390,7 @@ pub(crate) fn outcome_of_loss(report: &TrapReport) -> Option<DeliveryOutcome> {
     }
 }
 
-/// `v1 Pod default/web-1`, for reports.
+/// `v1 Pod default/web-1` or `timer report`, for reports.
 struct EventLabel<'a> {
     delivery: &'a Delivery,
     rule: &'a SourceRule,
@@ -394,6 +398,9 @@ struct EventLabel<'a> {
 
 impl std::fmt::Display for EventLabel<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Notification::Tick(tick) = &self.delivery.notification {
+            return write!(f, "timer {}", tick.timer);
+        }
         write!(f, "{} {}", self.rule.api_version, self.rule.kind)?;
         match self.delivery.key() {
             Some(key) => write!(f, " {}", key.to_key()),

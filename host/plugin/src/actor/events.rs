@@ -38,6 +38,9 @@ pub(crate) struct EventActor {
     steady_state: PluginState,
     /// Grows with each version or section that is swapped in.
     activation: u64,
+    has_timers: bool,
+    /// When a run of a timer is due next.
+    next_run: Option<Moment>,
 }
 
 impl EventActor {
@@ -51,6 +54,8 @@ impl EventActor {
             is_quarantined: false,
             steady_state: PluginState::Loaded,
             activation: 0,
+            has_timers: false,
+            next_run: None,
         }
     }
 
@@ -77,6 +82,9 @@ impl EventActor {
         }
         if !self.started || self.is_quarantined {
             return self.wait(None).await;
+        }
+        if self.has_timers {
+            self.next_run = self.context.run_timers();
         }
         match self.pool.single() {
             Some(_) => self.step_single().await,
@@ -167,6 +175,7 @@ impl EventActor {
     }
 
     async fn wait(&mut self, until: Option<Moment>) -> Step {
+        let until = [until, self.next_run].into_iter().flatten().min();
         tokio::select! {
             biased;
             () = self.mailbox.wait(until) => {}
@@ -208,16 +217,19 @@ impl EventActor {
     async fn handle_command(&mut self, command: ActorCommand) {
         match command {
             ActorCommand::Start => {
+                self.arrange_timers().await;
                 self.started = true;
                 self.set_steady_state(PluginState::Running);
             }
             ActorCommand::Swap(candidate) => {
                 self.quiesce().await;
                 self.swap(*candidate).await;
+                self.arrange_timers().await;
             }
             ActorCommand::Reconfigure(config) => {
                 self.quiesce().await;
                 self.reconfigure(&config);
+                self.arrange_timers().await;
             }
             // The listener is paused already; what was not begun is given back.
             ActorCommand::Pause => self.quiesce().await,
@@ -260,6 +272,19 @@ impl EventActor {
                 self.set_steady_state(PluginState::Draining);
             }
         }
+    }
+
+    /// The timers are those of the version and the section that work from now on.
+    async fn arrange_timers(&mut self) {
+        let Some(worker) = self.pool.idle_mut().next() else {
+            return;
+        };
+        let (manifest, config) = (
+            Arc::clone(&worker.slot.version.manifest),
+            Arc::clone(&worker.slot.config),
+        );
+        self.has_timers = self.context.arrange_timers(&manifest, &config).await;
+        self.next_run = None;
     }
 
     /// Applies a section that needs no other instances. While no call is made.

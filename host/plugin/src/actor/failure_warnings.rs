@@ -135,6 +135,7 @@ impl FailureWarnings {
             resource = info.as_ref().map(|info| info.resource.as_str()),
             event,
             key = oldest.key.as_ref().map(ToString::to_string),
+            timer = oldest.timer.as_deref(),
             attempts,
             failing_seconds = (now - oldest.since).as_secs(),
             result,

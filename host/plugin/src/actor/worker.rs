@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use informant_cache::Moment;
-use informant_cache::listener::{ChangedSelection, Delivery, DeliveryOutcome, DeliveryToken};
+use informant_cache::listener::{ChangedSelection, Delivery, DeliveryOutcome, DeliveryToken, Notification};
 use informant_cache::seeded_bug::{SeededBug, seeded_bug};
 
 use crate::actor::PluginContext;
@@ -179,8 +179,13 @@ impl EventWorker {
             &context.counters,
         );
         let mut capture = context.captures.of_call(delivery);
+        // Of a version before this one.
+        let is_outdated = match &delivery.notification {
+            Notification::Tick(tick) => !version.manifest.timers.iter().any(|timer| timer.name == *tick.timer),
+            _ => false,
+        };
         self.buffers.cache_is_behind = version.manifest.reconciler.is_some() && context.is_behind(delivery);
-        let ended = match instance {
+        let ended = match instance.as_mut().filter(|_| !is_outdated) {
             Some(instance) => {
                 capture.begin(instance.tape(), began, version.component.digest);
                 let about = || StuckOn::of(delivery, context.now());

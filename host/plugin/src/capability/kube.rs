@@ -10,6 +10,7 @@
 //! Calls from `index`, `describe`, `init`, `save` and `restore` always return `denied`.
 
 pub(crate) mod api;
+mod children;
 mod convert;
 mod defer;
 mod direct;
@@ -37,7 +38,9 @@ use self::metrics::KubeSeries;
 use self::plugin::KubeGrants;
 pub(crate) use self::plugin::KubePlugin;
 use self::writes::{CallWrites, KubeEffects};
-use crate::bindings::informant::plugin::kube::{self, Address, ApiError, ObjectPage, PatchKind};
+use crate::bindings::informant::plugin::kube::{
+    self, Address, ApiError, Child, Children, ObjectPage, Owner, PatchKind,
+};
 use crate::capability::HasCapabilities;
 use crate::capability::parts::{
     CallEnd, CallPart, CallStart, CallSubject, Capability, CapabilityTask, Current, HandledEvent, InstanceParts,
@@ -76,6 +79,9 @@ pub(crate) struct KubeCaller {
     awaits_writes: bool,
     /// Whether it does so for the writes of direct calls, too.
     awaits_direct: bool,
+    manifest: Arc<Manifest>,
+    /// The current call has set the children of its object.
+    has_children: bool,
     /// The writes that the current call has deferred.
     deferred: CallWrites,
     /// What its direct calls have changed.
@@ -133,6 +139,8 @@ impl Capability for KubePlugin {
             time: instance.time.clone(),
             awaits_writes: instance.manifest.awaits_writes(),
             awaits_direct: instance.manifest.reconciler.is_some(),
+            manifest: Arc::clone(instance.manifest),
+            has_children: false,
             deferred: CallWrites::default(),
             changed: DirectWrites::default(),
             tape: instance.tape.clone(),
@@ -160,6 +168,7 @@ impl CallPart for KubeCaller {
     fn begin(&mut self, call: CallStart) {
         self.may_use = call.may_use;
         self.subject.set(call.source);
+        self.has_children = false;
         self.deferred.clear();
         self.changed.clear();
     }
@@ -317,5 +326,9 @@ impl kube::Host for KubeCaller {
 
     fn defer_delete(&mut self, address: Address, options: Vec<u8>) -> wasmtime::Result<Answer<()>> {
         Ok(self.defer(address, options::delete(&options).map(KubeAction::Delete)))
+    }
+
+    fn defer_children(&mut self, owner: Owner, children: Vec<Child>) -> wasmtime::Result<Answer<Children>> {
+        Ok(self.set_children(owner, children))
     }
 }

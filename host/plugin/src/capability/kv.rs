@@ -14,6 +14,7 @@ mod metrics;
 mod overlay;
 mod plugin;
 mod recorded;
+mod runs;
 
 use std::sync::Arc;
 
@@ -214,7 +215,9 @@ impl kv::Host for KvCaller {
                 0 => KV_LIST_MAX,
                 limit => KV_LIST_MAX.min(limit as usize),
             };
-            Ok(keys.list(&prefix, &cursor, max))
+            // What the host keeps there sorts first.
+            let cursor = cursor.as_str().max(runs::FIRST_SEEN);
+            Ok(keys.list(&prefix, cursor, max))
         };
         Ok(self.with_keys("list", list).await)
     }

@@ -13,6 +13,7 @@ use wasmtime::component::Linker;
 use super::permission::MayUse;
 use super::{HasCapabilities, Services};
 use crate::capture::Tape;
+use crate::clock::WallClock;
 use crate::component::manifest::Manifest;
 use crate::effects::Effects;
 use crate::engine::wait::CallTime;
@@ -117,6 +118,7 @@ pub(crate) struct PluginParts<'a> {
     pub(crate) spec: &'a PluginSpec,
     pub(crate) services: &'a Services,
     pub(crate) env: &'a Arc<dyn Environment>,
+    pub(crate) wall: &'a WallClock,
     /// Whether it is in dry run, and what it would have done.
     pub(crate) dry_run: &'a Arc<Effects>,
     /// Wakes its event actor.
@@ -196,6 +198,11 @@ impl CallSubject {
 
     pub(crate) fn set(&mut self, source: Option<SourceId>) {
         self.source = source;
+    }
+
+    /// The source of the object that the call is about.
+    pub(crate) fn source(&self) -> Option<SourceId> {
+        self.source
     }
 
     /// The cluster of the object that the call is about. None: it is about no object.

@@ -15,7 +15,7 @@ pub(crate) enum CallKind {
     Init,
     /// `init` of an instance that computes index values.
     IndexInit,
-    /// `on-add`, `on-update`, `on-delete`, `reconcile`, `on-synced`.
+    /// `on-add`, `on-update`, `on-delete`, `reconcile`, `on-timer`, `on-synced`.
     Event,
     Index,
     /// `save` and `restore`: the swap may still be refused.
@@ -28,14 +28,14 @@ impl CallKind {
     #[rustfmt::skip]
     pub(crate) const fn permissions(self) -> Permissions {
         match self {
-            //                                     store     kube      kv        metrics   http      log
-            CallKind::Start     => Permissions::row(START,    START,    KV,       METRICS,  START,    YES),
-            CallKind::Describe  => Permissions::row(DESCRIBE, DESCRIBE, DESCRIBE, DESCRIBE, DESCRIBE, YES),
-            CallKind::Init      => Permissions::row(INIT,     INIT,     YES,      METRICS,  INIT,     YES),
-            CallKind::IndexInit => Permissions::row(INIT,     INIT,     INDEX,    INDEX,    INDEX,    YES),
-            CallKind::Event     => Permissions::row(YES,      YES,      YES,      YES,      YES,      YES),
-            CallKind::Index     => Permissions::row(INDEX,    INDEX,    INDEX,    INDEX,    INDEX,    YES),
-            CallKind::Swap      => Permissions::row(YES,      SWAP,     KV,       METRICS,  SWAP,     YES),
+            //                                     store     kube      kv        metrics   http      recorder  log
+            CallKind::Start     => Permissions::row(START,    START,    KV,       METRICS,  START,    START,    YES),
+            CallKind::Describe  => Permissions::row(DESCRIBE, DESCRIBE, DESCRIBE, DESCRIBE, DESCRIBE, DESCRIBE, YES),
+            CallKind::Init      => Permissions::row(INIT,     INIT,     YES,      METRICS,  INIT,     INIT,     YES),
+            CallKind::IndexInit => Permissions::row(INIT,     INIT,     INDEX,    INDEX,    INDEX,    INDEX,    YES),
+            CallKind::Event     => Permissions::row(YES,      YES,      YES,      YES,      YES,      YES,      YES),
+            CallKind::Index     => Permissions::row(INDEX,    INDEX,    INDEX,    INDEX,    INDEX,    INDEX,    YES),
+            CallKind::Swap      => Permissions::row(YES,      SWAP,     KV,       METRICS,  SWAP,     SWAP,     YES),
         }
     }
 }
@@ -82,8 +82,8 @@ mod tests {
             CallKind::Swap,
         ] {
             let of = kind.permissions();
-            let each = [of.store, of.kube, of.kv, of.metrics, of.http, of.log];
-            let names = ["store", "kube", "kv", "metrics", "http", "log"];
+            let each = [of.store, of.kube, of.kv, of.metrics, of.http, of.recorder, of.log];
+            let names = ["store", "kube", "kv", "metrics", "http", "recorder", "log"];
             let may_use = names
                 .iter()
                 .zip(each)
@@ -95,7 +95,7 @@ mod tests {
         Describe: log
         Init: kv log
         IndexInit: log
-        Event: store kube kv metrics http log
+        Event: store kube kv metrics http recorder log
         Index: log
         Swap: store log
         ");

@@ -90,7 +90,7 @@ impl Tape {
                 final_state_unknown,
                 ..
             } => (last.clone(), None, *final_state_unknown),
-            Notification::Synced => (None, None, false),
+            Notification::Synced | Notification::Tick(_) => (None, None, false),
         };
     }
 

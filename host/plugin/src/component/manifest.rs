@@ -4,11 +4,14 @@
 
 mod metric;
 mod reconciler;
+mod timers;
 
 use std::collections::BTreeSet;
 
 use informant_object::{LabelSelector, Payload, Pointer};
-use informant_spec::{EventSelection, KubeGrant, PluginSpec, ReplayPolicy, WaitFor, allow_line, unmet};
+use informant_spec::{
+    ALLOW_EVENTS, EventSelection, KubeGrant, PluginSpec, ReplayPolicy, TimerSpec, WaitFor, allow_line, unmet,
+};
 use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +21,8 @@ use crate::json_error::{Members, all_members, members, read};
 
 pub use self::metric::{MetricDeclaration, MetricKind};
 pub use self::reconciler::{By, PrimaryRule, ReconcilerRules, RelatedRule, When};
+#[cfg(test)]
+pub(crate) use self::timers::TimerRule;
 
 /// The largest manifest: 256 KiB.
 pub(crate) const MANIFEST_BYTES_MAX: usize = 256 * 1_024;
@@ -43,6 +48,9 @@ pub struct Manifest {
     /// The objects that it reconciles, and what leads to them.
     #[serde(default, deserialize_with = "reconciler")]
     pub reconciler: Option<ReconcilerRules>,
+    /// When it is called although nothing has changed.
+    #[serde(default, deserialize_with = "timers::timers")]
+    pub timers: Vec<TimerSpec>,
     /// The indexes it computes.
     #[serde(default, deserialize_with = "indexes")]
     pub indexes: Option<Indexes>,
@@ -128,7 +136,14 @@ pub struct IndexRule {
 pub enum Requirement {
     /// Access to the cluster. Where it does not name namespaces or names, the operator chooses them.
     Kube(#[serde(deserialize_with = "members")] KubeGrant),
+    /// Kubernetes Events.
+    Events(#[serde(deserialize_with = "members")] EventsNeed),
 }
+
+/// What a plugin needs of Kubernetes Events: to record them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EventsNeed {}
 
 /// A rule for objects of one type, which may be `*`.
 trait Rule {
@@ -150,8 +165,9 @@ impl Manifest {
         }
         let mut manifest: Manifest = read(json).map_err(ManifestError::Json)?;
         let valid = manifest.validate(roles).and_then(|()| {
-            let can_set = manifest.active_roles(roles).wants_events();
+            let can_set = manifest.active_roles(roles).has_handler();
             manifest.validate_metrics(can_set)?;
+            manifest.validate_timers(roles)?;
             manifest.validate_reconciler(roles)
         });
         valid.map_err(ManifestError::Inconsistent)?;
@@ -191,9 +207,16 @@ impl Manifest {
     #[must_use]
     pub fn kube_requirements(&self) -> Vec<KubeGrant> {
         let kube = |need: &Requirement| match need {
-            Requirement::Kube(grant) => grant.clone(),
+            Requirement::Kube(grant) => Some(grant.clone()),
+            Requirement::Events(_) => None,
         };
-        self.needs.iter().map(kube).collect()
+        self.needs.iter().filter_map(kube).collect()
+    }
+
+    /// Whether it requires that it may record Kubernetes Events.
+    #[must_use]
+    pub fn needs_events(&self) -> bool {
+        self.needs.iter().any(|need| matches!(need, Requirement::Events(_)))
     }
 
     /// Rejects a version whose requirements its section of config.toml does not grant.
@@ -212,13 +235,16 @@ impl Manifest {
                 value,
             });
         }
+        self.check_timers(spec)?;
         let missing = unmet(&self.kube_requirements(), &spec.allow_kube);
-        if missing.is_empty() {
-            return Ok(());
-        }
+        let line = match missing.is_empty() {
+            true if spec.allow_events || !self.needs_events() => return Ok(()),
+            true => ALLOW_EVENTS.to_owned(),
+            false => allow_line(&spec.allow_kube, &missing),
+        };
         Err(LoadProblem::Needs {
             plugin: spec.name.clone(),
-            line: allow_line(&spec.allow_kube, &missing),
+            line,
         })
     }
 
@@ -259,7 +285,7 @@ impl Manifest {
         if !self.active_roles(exported).is_called() {
             return Err(
                 "lists only state in `roles`, which is never called by itself; list event-handler, reconciler, \
-                 sync-handler or index-funcs, too"
+                 timer-handler, sync-handler or index-funcs, too"
                     .to_owned(),
             );
         }
@@ -294,10 +320,12 @@ impl EventRule {
 impl Requirement {
     /// Checks the entry by itself.
     fn validate(&self) -> Result<(), String> {
-        let Requirement::Kube(grant) = self;
-        grant
-            .validate()
-            .map_err(|problem| format!("has an entry for {} in `needs`, in which {problem}", grant.resource))
+        match self {
+            Requirement::Kube(grant) => grant
+                .validate()
+                .map_err(|problem| format!("has an entry for {} in `needs`, in which {problem}", grant.resource)),
+            Requirement::Events(_) => Ok(()),
+        }
     }
 }
 

@@ -14,8 +14,9 @@ use wasmtime::component::types::{self, ComponentItem};
 use wasmtime::component::{Component, ComponentNamedList, Instance, InstancePre, Lift, Lower};
 
 use crate::bindings::exports::informant::plugin::reconciler::Request;
+use crate::bindings::exports::informant::plugin::timer_handler::Tick;
 use crate::bindings::exports::informant::plugin::{
-    event_handler, index_funcs, lifecycle, reconciler, state, sync_handler,
+    event_handler, index_funcs, lifecycle, reconciler, state, sync_handler, timer_handler,
 };
 use crate::bindings::informant::plugin::types::{Call, Failure, ObjectRef};
 use crate::bindings::{CONTRACT, PACKAGE};
@@ -102,6 +103,10 @@ roles! {
     Reconciler = "reconciler", reconciler: reconciler {
         "reconcile": (ObjectRef<'_>, Request, Option<&[u8]>) -> Handled;
     }
+    /// It is called on a schedule.
+    TimerHandler = "timer-handler", timer: timer_handler {
+        "on-timer": (Tick<'_>) -> Answer;
+    }
     /// It is called when the initial list of a source was delivered.
     SyncHandler = "sync-handler", sync: sync_handler {
         "on-synced": (u32, Call) -> Answer;
@@ -149,9 +154,14 @@ impl Roles {
         self.has(Role::EventHandler) || self.has(Role::Reconciler) || self.has(Role::SyncHandler)
     }
 
+    /// Whether it handles anything: objects, or times.
+    pub(crate) const fn has_handler(self) -> bool {
+        self.wants_events() || self.has(Role::TimerHandler)
+    }
+
     /// Whether it can be called. `state` alone is not enough.
     pub(crate) const fn is_called(self) -> bool {
-        self.wants_events() || self.has(Role::IndexFuncs)
+        self.has_handler() || self.has(Role::IndexFuncs)
     }
 
     /// Names of the roles, as the contract writes them.
@@ -335,7 +345,7 @@ type Described = Result<Vec<u8>, String>;
 /// What `save` returns.
 type Saved = Result<Vec<u8>, Failure>;
 
-/// What `init`, `on-synced` and `restore` return.
+/// What `init`, `on-timer`, `on-synced` and `restore` return.
 type Answer = Result<(), Failure>;
 
 /// What event handlers return: after how many milliseconds they want to be called again.

@@ -165,7 +165,7 @@ mod tests {
                 .unwrap()
                 .replace(env!("CARGO_PKG_VERSION"), "VERSION")
         };
-        insta::assert_snapshot!(text(context.to_json()), @r#"{"plugin":"greeter","config":{"greeting":"hi"},"informant":"VERSION","contract":"0.3.0","offers":["store","kube","kv","metrics","log"],"roles":["event-handler","reconciler","sync-handler","index-funcs","state"],"limits":{"memoryBytes":67108864,"callMs":30000}}"#);
-        insta::assert_snapshot!(text(context.to_init_json(&start)), @r#"{"plugin":"greeter","config":{"greeting":"hi"},"informant":"VERSION","contract":"0.3.0","offers":["store","kube","kv","metrics","log"],"roles":["event-handler","reconciler","sync-handler","index-funcs","state"],"limits":{"memoryBytes":67108864,"callMs":30000},"role":"events","instance":0,"instances":1,"because":"swap","previous":{"version":"1.3.0","digest":"6db7d803e74f1ffa7d8f5adc0bf95b3e15bf4c8373fffadf546227cc6c6742cb"}}"#);
+        insta::assert_snapshot!(text(context.to_json()), @r#"{"plugin":"greeter","config":{"greeting":"hi"},"informant":"VERSION","contract":"0.3.0","offers":["store","kube","kv","metrics","recorder","log"],"roles":["event-handler","reconciler","timer-handler","sync-handler","index-funcs","state"],"limits":{"memoryBytes":67108864,"callMs":30000}}"#);
+        insta::assert_snapshot!(text(context.to_init_json(&start)), @r#"{"plugin":"greeter","config":{"greeting":"hi"},"informant":"VERSION","contract":"0.3.0","offers":["store","kube","kv","metrics","recorder","log"],"roles":["event-handler","reconciler","timer-handler","sync-handler","index-funcs","state"],"limits":{"memoryBytes":67108864,"callMs":30000},"role":"events","instance":0,"instances":1,"because":"swap","previous":{"version":"1.3.0","digest":"6db7d803e74f1ffa7d8f5adc0bf95b3e15bf4c8373fffadf546227cc6c6742cb"}}"#);
     }
 }

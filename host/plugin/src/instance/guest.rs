@@ -12,6 +12,7 @@ use crate::bindings::informant::plugin::types;
 use crate::capability::parts::InstanceParts;
 use crate::capability::{self, CallCapabilities, Grants, HasCapabilities, PluginCapabilities};
 use crate::capture::Tape;
+use crate::clock::WallClock;
 use crate::component::Offer;
 use crate::component::by_digest::SharedByDigest;
 use crate::component::manifest::Manifest;
@@ -22,7 +23,7 @@ use crate::engine::limiter::Limiter;
 use crate::engine::scheduler::{CpuScheduler, OverrunHistory};
 use crate::engine::ticker::TickClock;
 use crate::engine::watchdog::CallWatchdog;
-use crate::instance::wasi::{self, ScenarioClock, WasiMode};
+use crate::instance::wasi::{self, WasiMode};
 use crate::observed::Observed;
 use crate::output::Output;
 
@@ -56,7 +57,7 @@ pub(crate) struct InstanceResources {
     pub(crate) overruns: Arc<OverrunHistory>,
     pub(crate) observed: Observed,
     /// Of a run of a scenario.
-    pub(crate) scenario_clock: Option<ScenarioClock>,
+    pub(crate) wall: WallClock,
 }
 
 impl GuestState {
@@ -79,13 +80,7 @@ impl GuestState {
             tape: &tape,
         };
         let state = GuestState {
-            wasi: wasi::context(
-                resources.wasi_mode,
-                &output,
-                script,
-                resources.scenario_clock.as_ref(),
-                &tape,
-            ),
+            wasi: wasi::context(resources.wasi_mode, &output, script, resources.wall.scenario(), &tape),
             handles,
             limiter: Limiter::new(
                 Arc::clone(resources.capabilities.log.plugin()),
@@ -97,7 +92,7 @@ impl GuestState {
                 resources.scheduler,
                 resources.overruns,
             )
-            .undivided(resources.scenario_clock.is_some()),
+            .undivided(resources.wall.scenario().is_some()),
             capabilities: resources.capabilities.of_instance(&resources.grants, &parts),
             output,
             tape,

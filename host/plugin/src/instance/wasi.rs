@@ -5,16 +5,15 @@
 //! plugin's log. Only the script runner gets a script on stdin and its name as an argument. An instance that must be
 //! deterministic has frozen clocks and fixed random numbers.
 
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use informant_cache::{Environment, Moment};
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use wasmtime_wasi::p2::pipe::MemoryInputPipe;
 use wasmtime_wasi::{HostMonotonicClock, HostWallClock, WasiCtx, WasiCtxBuilder};
 
 use crate::capture::Tape;
+use crate::clock::{MONOTONIC_FIRST_NANOS, ScenarioClock};
 use crate::component::script::{self, Script};
 use crate::output::{Output, Stream};
 
@@ -88,55 +87,8 @@ impl HostWallClock for TapedClock {
     }
 }
 
-/// Shows an environment's time to the guests of a scenario.
-#[derive(Clone)]
-pub(crate) struct ScenarioClock {
-    env: Arc<dyn Environment>,
-    began: Moment,
-    unix_time: Duration,
-}
-
-impl ScenarioClock {
-    /// It is `unix_time` now, since 1970.
-    pub(crate) fn new(env: &Arc<dyn Environment>, unix_time: Duration) -> ScenarioClock {
-        ScenarioClock {
-            env: Arc::clone(env),
-            began: env.now(),
-            unix_time,
-        }
-    }
-
-    fn elapsed(&self) -> Duration {
-        self.env.now() - self.began
-    }
-}
-
-impl HostWallClock for ScenarioClock {
-    fn resolution(&self) -> Duration {
-        Duration::from_nanos(1)
-    }
-
-    fn now(&self) -> Duration {
-        self.unix_time + self.elapsed()
-    }
-}
-
-impl HostMonotonicClock for ScenarioClock {
-    fn resolution(&self) -> u64 {
-        1
-    }
-
-    fn now(&self) -> u64 {
-        let nanos = u64::try_from(self.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        MONOTONIC_FIRST_NANOS.saturating_add(nanos)
-    }
-}
-
 /// A clock that stands still: at 1970 for the wall clock, a second after the start for the monotonic one.
 struct FrozenClock;
-
-/// Not 0: Go's runtime takes that for a broken clock and aborts ("nanotime returning zero").
-const MONOTONIC_FIRST_NANOS: u64 = 1_000_000_000;
 
 impl HostWallClock for FrozenClock {
     fn resolution(&self) -> Duration {

@@ -37,6 +37,7 @@ mod scripts;
 mod starts;
 mod states;
 mod swaps;
+mod timers;
 mod world;
 mod writes;
 mod writes_and_cache;

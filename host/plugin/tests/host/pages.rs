@@ -335,6 +335,7 @@ async fn every_script_of_the_documentation_runs_in_each_cluster() {
     1x INFO default/web is Running
     ## docs/reference/script-api.md, Script API (a fragment)
     4x INFO default/web has apiVersion,kind,metadata,spec,status
+    ## docs/reference/script-api.md, Timers
     ## docs/start/first-script.md, Define an index
     5x INFO default/web has no team
     5x patches v1/pods web: {"metadata":{"labels":{"team":"unassigned"}}}

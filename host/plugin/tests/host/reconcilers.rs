@@ -194,7 +194,7 @@ const SELECTS: &str = r#"
     import { log } from "informant";
     export const manifest = {
       reconciler: {
-        for: { apiVersion: "v1", kind: "Pod", labelSelector: "app", when: ["generation"] },
+        for: { apiVersion: "v1", kind: "Pod", labelSelector: "app", when: ["/spec"] },
         owns: [{ apiVersion: "v1", kind: "Secret" }],
       },
     };
@@ -232,4 +232,9 @@ async fn what_enters_or_leaves_the_selection_is_reconciled() {
     idle(&world, &plugin).await;
     let related = said(&world, &mut seen);
     assert_eq!(related, ["default/a related there"; 2]);
+    // It leaves while a call is due for another cause.
+    secrets.apply_with("of-a", &OWNER.replace("uid-a", "earlier"));
+    pods.apply_with("a", "");
+    idle(&world, &plugin).await;
+    assert_eq!(said(&world, &mut seen), ["default/a related gone"]);
 }

@@ -161,7 +161,7 @@ async fn a_script_exception_is_a_failure_with_its_position() {
     DEBUG default/object: handler.js:3:16: onAdd threw {"code":7}, which is not an Error and has no location; write throw new Error(…)
     DEBUG default/circle: handler.js:3:16: onAdd threw a value of type object, which is not an Error and has no location; write throw new Error(…)
     DEBUG default/rejected: handler.js:11:56: Error: later
-    DEBUG default/never: handler.js: onAdd waits for a promise that never settles: scripts have no timers and no I/O
+    DEBUG default/never: handler.js: onAdd waits for a promise that never settles: a script cannot wait by itself; use `timers` of the manifest, or return { requeueAfter }
     DEBUG default/refused: handler.js:13:39: Permanent: never again
     DEBUG default/unknown: handler.js:14:42: HostError: unknown informer "services"; [plugin.hello] in config.toml lists: pods
     "#);
@@ -450,24 +450,24 @@ async fn an_invalid_script_is_rejected_with_file_line_and_column() {
     plugin "hello": FOLDER/handler.js:1 imports "informant:errors", but a script is one file: bundle it with what it imports (informant plugin build handler.js --output handler-bundle.js), or import only "informant"
     plugin "hello": FOLDER/handler.js:3 imports "lodash/merge", but a script is one file: bundle it with what it imports (informant plugin build handler.js --output handler-bundle.js), or import only "informant"
     plugin "hello": FOLDER/handler.js:1 imports stor from "informant", which does not export it; did you mean store?
-    plugin "hello": FOLDER/handler.js:1 imports WebSocket from "informant", which does not export it; it exports HostError, HttpError, KubeError, Permanent, RetryAfter, config, context, ensureOk, fetch, kube, kv, log, metrics, store
+    plugin "hello": FOLDER/handler.js:1 imports WebSocket from "informant", which does not export it; it exports HostError, HttpError, KubeError, Permanent, RetryAfter, config, context, ensureOk, fetch, kube, kv, log, metrics, recorder, store
     plugin "hello": FOLDER/handler.js:1:1: ReferenceError: module is not defined
-    plugin "hello": FOLDER/handler.js exports nothing: write `export function onAdd(object) { … }`; Informant calls onAdd, onUpdate, onDelete, reconcile, onSynced, index, save, restore
-    plugin "hello": FOLDER/handler.js exports nothing: write `export function onAdd(object) { … }`; Informant calls onAdd, onUpdate, onDelete, reconcile, onSynced, index, save, restore
-    plugin "hello": FOLDER/handler.js exports no function to handle, only default; Informant calls onAdd, onUpdate, onDelete, reconcile, onSynced, index, save, restore; export functions by name, not as default
+    plugin "hello": FOLDER/handler.js exports nothing: write `export function onAdd(object) { … }`; Informant calls onAdd, onUpdate, onDelete, reconcile, onTimer, onSynced, index, save, restore
+    plugin "hello": FOLDER/handler.js exports nothing: write `export function onAdd(object) { … }`; Informant calls onAdd, onUpdate, onDelete, reconcile, onTimer, onSynced, index, save, restore
+    plugin "hello": FOLDER/handler.js exports no function to handle, only default; Informant calls onAdd, onUpdate, onDelete, reconcile, onTimer, onSynced, index, save, restore; export functions by name, not as default
     plugin "hello": FOLDER/handler.js exports onadd, which Informant does not call; did you mean onAdd?
     plugin "hello": FOLDER/handler.js exports onAdd, which is not a function: 5
-    plugin "hello": FOLDER/handler.js exports no function to handle, only handle; Informant calls onAdd, onUpdate, onDelete, reconcile, onSynced, index, save, restore
-    plugin "hello": FOLDER/handler.js exports onChange, which this Informant does not call; Informant calls onAdd, onUpdate, onDelete, reconcile, onSynced, index, save, restore
+    plugin "hello": FOLDER/handler.js exports no function to handle, only handle; Informant calls onAdd, onUpdate, onDelete, reconcile, onTimer, onSynced, index, save, restore
+    plugin "hello": FOLDER/handler.js exports onChange, which this Informant does not call; Informant calls onAdd, onUpdate, onDelete, reconcile, onTimer, onSynced, index, save, restore
     plugin "hello": FOLDER/handler.js exports init, which Informant does not call: the top level of the script runs in each instance
     plugin "hello": FOLDER/handler.js exports save alone: export both save and restore, or neither
-    plugin "hello": FOLDER/handler.js exports no function to handle, only restore, save; Informant calls onAdd, onUpdate, onDelete, reconcile, onSynced, index, save, restore
+    plugin "hello": FOLDER/handler.js exports no function to handle, only restore, save; Informant calls onAdd, onUpdate, onDelete, reconcile, onTimer, onSynced, index, save, restore
     plugin "hello": FOLDER/handler.js:2:7: HostError: describe must depend on the plugin and its `config` alone: in describe, only log can be called
     plugin "hello": FOLDER/handler.js exports a `manifest` that is not an object
     plugin "hello": FOLDER/handler.js: its manifest (returned by describe) is not valid: events[0].payload: unknown variant `half`, expected one of `none`, `whole`, `metadata`, `fields`
     plugin "hello": FOLDER/handler.js exports a manifest with `indexes`, but no function `index`
     plugin "hello": FOLDER/handler.js exports index, but the names of its indexes cannot be determined: declare them with `export const manifest = { indexes: ["NAME"] }`
-    plugin "hello": FOLDER/handler.js: the script waits for a promise that never settles: scripts have no timers and no I/O
+    plugin "hello": FOLDER/handler.js: the script waits for a promise that never settles: a script cannot wait by itself; use `timers` of the manifest, or return { requeueAfter }
     plugin "hello": FOLDER/handler.js:1: SyntaxError: NUL character in the script
     plugin "hello": FOLDER/handler.js: not UTF-8: byte 0xff at line 1, column 19; save it as UTF-8
     plugin "hello": FOLDER/handler.js: too large: 5242880 bytes; a script may have at most 1048576 (1 MiB); make a component of a larger one: informant plugin build FILE --component

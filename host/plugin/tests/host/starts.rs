@@ -63,8 +63,8 @@ async fn describe_and_init_receive_their_contexts() {
     plugin.pause().await;
     let lines: Vec<String> = world.log.json().iter().map(ToString::to_string).collect();
     insta::assert_snapshot!(lines.join("\n"), @r#"
-    {"because":"start","contract":"0.3.0","denied":[true,true],"event":"init","guest":"starts","instance":0,"instances":1,"label":"x","log_level":"trace","offers":["store","kube","kv","metrics","log"],"plugin":"guest_starts","previous":null,"role":"events"}
-    {"because":"start","contract":"0.3.0","denied":[true,true],"event":"init","guest":"starts","instance":0,"instances":1,"label":"x","log_level":"trace","offers":["store","kube","kv","metrics","log"],"plugin":"guest_starts","previous":null,"role":"index"}
+    {"because":"start","contract":"0.3.0","denied":[true,true],"event":"init","guest":"starts","instance":0,"instances":1,"label":"x","log_level":"trace","offers":["store","kube","kv","metrics","recorder","log"],"plugin":"guest_starts","previous":null,"role":"events"}
+    {"because":"start","contract":"0.3.0","denied":[true,true],"event":"init","guest":"starts","instance":0,"instances":1,"label":"x","log_level":"trace","offers":["store","kube","kv","metrics","recorder","log"],"plugin":"guest_starts","previous":null,"role":"index"}
     "#);
 }
 

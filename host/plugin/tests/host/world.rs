@@ -153,6 +153,9 @@ pub(crate) fn read(source: &ContentSource) -> Result<Content, LoadError> {
     }
 }
 
+/// What a world has to offer: a cluster, keys, and other services.
+type Outside = (Option<Arc<dyn KubeApi>>, Option<Keys>, Option<Arc<dyn HttpClient>>);
+
 /// What supervisors do when a file or a section changes, in one step.
 pub(crate) trait Reload {
     /// Reloads the plugin from a file, which need not be the one that it was loaded from.
@@ -239,6 +242,14 @@ impl World {
         Path::new(env!("CARGO_TARGET_TMPDIR")).join("conformance")
     }
 
+    /// With a cluster to act on, and a clock that shows this time at the beginning and moves with the tests' own.
+    pub(crate) fn with_clock(cluster: Arc<dyn KubeApi>, unix_time: Duration) -> World {
+        let (cache, keys) = (tempfile::tempdir().unwrap(), Some(Keys::default()));
+        let services = (Some(cluster), keys, None);
+        let host = |options| PluginHost::for_scenario(options, unix_time).unwrap();
+        World::with_host(cache, World::conformance_cache(), all_runners(), services, host)
+    }
+
     /// Like a program that was built without the script runner.
     pub(crate) fn without_runner() -> World {
         let cache = tempfile::tempdir().unwrap();
@@ -284,12 +295,23 @@ impl World {
         keys: Option<Keys>,
         http: Option<Arc<dyn HttpClient>>,
     ) -> World {
+        let host = |options| PluginHost::new(options).unwrap();
+        World::with_host(cache, cache_dir, script_runners, (kube, keys, http), host)
+    }
+
+    fn with_host(
+        cache: tempfile::TempDir,
+        cache_dir: PathBuf,
+        script_runners: RunnerSources,
+        (kube, keys, http): Outside,
+        host: impl FnOnce(HostOptions) -> PluginHost,
+    ) -> World {
         let log = Log::default();
         let guard = tracing::subscriber::set_default(log.clone());
         let env = Arc::new(TestEnvironment::new());
         let catalog = Catalog::new();
         let mut registry = Registry::with_prefix("informant");
-        let host = PluginHost::new(HostOptions {
+        let host = host(HostOptions {
             cache_dir,
             env: Arc::clone(&env) as Arc<dyn Environment>,
             handle: Handle::current(),
@@ -303,8 +325,7 @@ impl World {
             },
             metrics: PluginMetrics::register(&mut registry),
             script_runners,
-        })
-        .unwrap();
+        });
         World {
             host,
             catalog,

@@ -55,6 +55,18 @@ impl Api {
         patches.collect()
     }
 
+    /// The Kubernetes Events that were created so far.
+    pub(crate) fn events(&self) -> Vec<Value> {
+        let calls = self.calls.lock().unwrap();
+        let events = calls.iter().filter(|call| call.is_event());
+        events
+            .filter_map(|call| match &call.action {
+                KubeAction::Create(document, _) => serde_json::from_slice(document).ok(),
+                _ => None,
+            })
+            .collect()
+    }
+
     /// The names of the objects of all calls so far.
     pub(crate) fn sent(&self) -> Vec<String> {
         let calls = self.calls.lock().unwrap();

@@ -27,6 +27,16 @@ pub struct KubeResourceError {
 }
 
 impl KubeResource {
+    /// Kubernetes Events.
+    #[must_use]
+    pub fn events() -> KubeResource {
+        KubeResource {
+            group: "events.k8s.io".to_owned(),
+            version: "v1".to_owned(),
+            plural: "events".to_owned(),
+        }
+    }
+
     /// Reads `v1/pods`, `apps/v1/deployments`.
     ///
     /// # Errors

@@ -98,7 +98,7 @@ impl Handler {
                     of_name.remove(uid);
                 }
             }
-            Notification::Synced => {}
+            Notification::Synced | Notification::Tick(_) => {}
         }
     }
 

@@ -4,7 +4,10 @@
 package exports
 
 import (
+	"strings"
+
 	reconciler "informant.example/plugin-sdk/go/internal/gen/contract/imports/informant_plugin_reconciler"
+	timer "informant.example/plugin-sdk/go/internal/gen/contract/imports/informant_plugin_timer_handler"
 	contract "informant.example/plugin-sdk/go/internal/gen/contract/imports/informant_plugin_types"
 	"informant.example/plugin-sdk/go/internal/host"
 	wit "informant.example/plugin-sdk/go/internal/wit/types"
@@ -53,6 +56,12 @@ func Reconcile(about contract.ObjectRef, request reconciler.Request, object wit.
 	now, isThere := optional(object)
 	call := host.Call{Reason: request.Reason, Attempt: request.Attempt}
 	return requeueOf(Plugin.Reconcile(refOf(about), call, request.CacheIsBehind, now, isThere))
+}
+
+// OnTimer is timer-handler.on-timer.
+func OnTimer(tick timer.Tick) done {
+	name, scheduled := strings.Clone(tick.Name), strings.Clone(tick.Scheduled)
+	return doneOf(Plugin.OnTimer(host.Tick{Name: name, Scheduled: scheduled, Missed: tick.Missed, Attempt: tick.Attempt}))
 }
 
 // OnSynced is sync-handler.on-synced.

@@ -8,6 +8,7 @@ import (
 	kv "informant.example/plugin-sdk/go/internal/gen/contract/imports/informant_plugin_kv"
 	log "informant.example/plugin-sdk/go/internal/gen/contract/imports/informant_plugin_log"
 	metrics "informant.example/plugin-sdk/go/internal/gen/contract/imports/informant_plugin_metrics"
+	recorder "informant.example/plugin-sdk/go/internal/gen/contract/imports/informant_plugin_recorder"
 	store "informant.example/plugin-sdk/go/internal/gen/contract/imports/informant_plugin_store"
 	types "informant.example/plugin-sdk/go/internal/gen/contract/imports/informant_plugin_types"
 	wit "informant.example/plugin-sdk/go/internal/wit/types"
@@ -205,6 +206,23 @@ func (component) DeferDelete(at Address, options []byte) *APIError {
 	return apiFailed(kube.DeferDelete(kube.Address(at), options))
 }
 
+func (component) DeferChildren(owner Owner, children []Child) (Children, *APIError) {
+	all := make([]kube.Child, len(children))
+	for at, child := range children {
+		all[at] = kube.Child(child)
+	}
+	of := kube.Owner{Source: owner.Source, Namespace: owner.Namespace, Name: owner.Name, Uid: owner.UID}
+	done, err := apiAnswer(kube.DeferChildren(of, all))
+	if err != nil {
+		return Children{}, err
+	}
+	result := Children{Written: done.Written, Pruned: done.Pruned, Refused: cloned(done.Refused)}
+	if done.PruneSkipped.IsSome() {
+		result.PruneSkipped = strings.Clone(done.PruneSkipped.Some())
+	}
+	return result, nil
+}
+
 func (component) KVGet(key string) ([]byte, bool, *Error) {
 	value, err := answer(kv.Get(key))
 	if err != nil || !value.IsSome() {
@@ -256,4 +274,24 @@ func (component) MetricReplace(name string, samples []Sample) *Error {
 		all[at] = metrics.Sample{Value: sample.Value, Labels: labelsOf(sample.Labels)}
 	}
 	return failed(metrics.Replace(name, all))
+}
+
+func regardingOf(reference Reference) recorder.Regarding {
+	return recorder.Regarding{
+		Cluster:    reference.Cluster,
+		ApiVersion: reference.APIVersion,
+		Kind:       reference.Kind,
+		Namespace:  reference.Namespace,
+		Name:       reference.Name,
+		Uid:        reference.UID,
+	}
+}
+
+func (component) RecordEvent(event Event) *Error {
+	related := wit.None[recorder.Regarding]()
+	if event.Related != nil {
+		related = wit.Some(regardingOf(*event.Related))
+	}
+	about := regardingOf(event.Regarding)
+	return failed(recorder.Event(about, related, event.Type, event.Reason, event.Action, event.Note))
 }

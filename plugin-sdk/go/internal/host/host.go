@@ -19,6 +19,14 @@ type Call struct {
 	Attempt uint32
 }
 
+// Tick is a run of a timer. Scheduled is when it was due, RFC 3339 in UTC.
+type Tick struct {
+	Name      string
+	Scheduled string
+	Missed    uint32
+	Attempt   uint32
+}
+
 // FailureKind is how Informant handles a failure.
 type FailureKind uint8
 
@@ -45,6 +53,7 @@ type Plugin interface {
 	OnDelete(about ObjectRef, call Call, last []byte, hasLast, unknown bool) (requeue *uint32, failure *Failure)
 	// Without object, it is gone.
 	Reconcile(of ObjectRef, call Call, behind bool, object []byte, isThere bool) (*uint32, *Failure)
+	OnTimer(tick Tick) *Failure
 	OnSynced(source uint32, call Call) *Failure
 	Index(about ObjectRef, object []byte) (values [][]string, problem string)
 	Save() ([]byte, *Failure)
@@ -65,7 +74,7 @@ var ReportGoroutines func(text string)
 // a server of the test.
 var TestGoroutines atomic.Int64
 
-// Error is why a call of store, kv or metrics failed. Code is the number of the case in the contract.
+// Error is why a call of store, kv, metrics or recorder failed. Code is the number of the case in the contract.
 type Error struct {
 	Code    uint8
 	Message string
@@ -87,6 +96,28 @@ type Address struct {
 	Namespace   string
 	Name        string
 	Subresource string
+}
+
+// Owner is the object that a call of Reconcile is about.
+type Owner struct {
+	Source    uint32
+	Namespace string
+	Name      string
+	UID       string
+}
+
+// Child is an object that belongs to the one that is reconciled.
+type Child struct {
+	Object []byte
+	Whole  bool
+}
+
+// Children is what becomes of them. PruneSkipped is empty if all are deleted that have to be.
+type Children struct {
+	Written      uint32
+	Pruned       uint32
+	Refused      []string
+	PruneSkipped string
 }
 
 // SourceInfo is what Informant knows of a source. State is the number of the case in the contract.
@@ -140,6 +171,33 @@ type Sample struct {
 	Labels []Label
 }
 
+// Reference names an object for a Kubernetes Event.
+type Reference struct {
+	Cluster    string
+	APIVersion string
+	Kind       string
+	Namespace  string
+	Name       string
+	UID        string
+}
+
+// Event is a Kubernetes Event. Type is the number of the case in the contract, and Related is nil without a second
+// object.
+type Event struct {
+	Regarding Reference
+	Related   *Reference
+	Type      uint8
+	Reason    string
+	Action    string
+	Note      string
+}
+
+// The types of Kubernetes Events, as numbered in the contract.
+const (
+	NormalEvent uint8 = iota
+	WarningEvent
+)
+
 // Host is what the SDK asks of Informant.
 type Host interface {
 	Log(level uint8, message string, fields [][2]string)
@@ -164,6 +222,7 @@ type Host interface {
 	DeferUpdate(at Address, object, options []byte) *APIError
 	DeferPatch(at Address, kind uint8, document, options []byte) *APIError
 	DeferDelete(at Address, options []byte) *APIError
+	DeferChildren(owner Owner, children []Child) (Children, *APIError)
 
 	KVGet(key string) (value []byte, found bool, err *Error)
 	KVSet(key string, value []byte) *Error
@@ -175,6 +234,8 @@ type Host interface {
 	MetricSet(name string, value float64, labels []Label) *Error
 	MetricObserve(name string, value float64, labels []Label) *Error
 	MetricReplace(name string, samples []Sample) *Error
+
+	RecordEvent(event Event) *Error
 }
 
 // The kinds of patches, as numbered in the contract.

@@ -10,7 +10,7 @@ import (
 
 // pages has the pages with Go, and the files that their blocks show.
 var pages = map[string][]string{
-	"../../README.md": {"main.go", "main_test.go"},
+	"../../README.md": {"main.go", "site/main.go", "main_test.go"},
 	"../../../../docs/coming-from-controller-runtime.md": {"../../examples/pod-count/main.go"},
 	"../../../../docs/guides/owners.md":                  {"../../examples/crash-label/main.go"},
 }

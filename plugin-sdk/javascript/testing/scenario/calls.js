@@ -60,6 +60,15 @@ export class Calls {
     await this.settle();
   }
 
+  /** Runs a timer. While a retry is due, that stands for the run, too. */
+  async tick(timer) {
+    const call = { what: "timer", scheduled: this.now, missed: 0 };
+    const retry = this.#retry(JSON.stringify({ timer }));
+    if (retry === undefined) await this.make({ timer }, call);
+    else Object.assign(retry, { attempt: 0, call: { ...call, missed: retry.call.missed + 1 } });
+    await this.settle();
+  }
+
   /** Delivers the events of the plugin's own writes. */
   async settle() {
     const { changed } = this.#driver.host.cluster;
@@ -78,6 +87,7 @@ export class Calls {
    *   receives has changed. `asked`: somebody asked for the call, an update without an old state.
    * - `deleted`: the end of an object, whose `last` state this is.
    * - `synced`: the end of a list.
+   * - `timer`: a run of the timer that the key names. It was due at `scheduled`, and stands for `missed` earlier ones.
    */
   async make(key, call, { attempt = 0, failures = 0 } = {}) {
     const id = JSON.stringify(key);
@@ -109,15 +119,18 @@ export class Calls {
     this.deadLetters.delete(id);
     if (failed === undefined) this.#keepRequeue(key);
     // A dead letter is about an object.
-    else if (call.what !== "synced") this.deadLetters.set(id, { key, message: failed.message, call });
+    else if (!["synced", "timer"].includes(call.what)) this.deadLetters.set(id, { key, message: failed.message, call });
     // It was created again while the delete was retried.
     if (call.what === "deleted" && this.#received(key) !== undefined) await this.event(key, undefined, "watch");
   }
 
-  async #call(key, { what, reason, known, before, last, finalStateUnknown }, attempt) {
+  async #call(key, { what, reason, known, before, last, finalStateUnknown, scheduled, missed }, attempt) {
     const driver = this.#driver;
     const now = what === "object" ? this.#received(key) : undefined;
-    if (what === "synced") await driver.syncedSource(key.source, attempt);
+    // A swap may have removed it.
+    const isThere = what === "timer" && driver.timers.includes(key.timer);
+    if (isThere) await driver.tick(key.timer, { scheduled, missed, attempt });
+    else if (what === "synced") await driver.syncedSource(key.source, attempt);
     else if (what === "deleted") await driver.callDelete(key, last, finalStateUnknown, { reason, attempt });
     else if (now !== undefined && known === "exactly") await driver.deliver(key, before, now, { reason, attempt });
     else if (now !== undefined) {

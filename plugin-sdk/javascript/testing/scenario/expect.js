@@ -4,7 +4,7 @@ import { STREAMS, entriesOf } from "./format.js";
 import { durationOf } from "./yaml.js";
 
 /** In these members, `*` stands for any text. */
-const WITH_PATTERNS = ["error", "message", "url"];
+const WITH_PATTERNS = ["error", "message", "note", "url"];
 
 const shown = (value) => (value === undefined ? "nothing" : JSON.stringify(value));
 

@@ -6,12 +6,13 @@ import { isPointer } from "../projection.js";
 import { Node } from "./yaml.js";
 
 const MEMBERS = ["config", "http", "kv", "name", "objects", "path", "plugin", "steps"];
-const ACTIONS = ["apply", "delete", "http", "patch", "requeue", "swap", "trigger", "wait"];
+const ACTIONS = ["apply", "delete", "http", "patch", "requeue", "swap", "timer", "trigger", "wait"];
 const ANSWER = ["after", "body", "error", "headers", "method", "status", "times", "url"];
 const EXPECT = [
   "absent",
   "calls",
   "deadLetters",
+  "events",
   "http",
   "indexes",
   "kv",
@@ -25,23 +26,26 @@ const EXPECT = [
 /** What is in a list of an `expect`, with the members of an entry, and what a text is short for. */
 export const STREAMS = {
   calls: {
-    members: ["attempt", "call", "error", "object", "reason", "requeueAfter", "result"],
+    members: ["attempt", "call", "error", "missed", "object", "reason", "requeueAfter", "result", "timer"],
     short(text) {
-      const [call, ...object] = text.split(" ");
-      return { call, ...(object.length > 0 && { object: object.join(" ") }), result: "ok" };
+      const [call, ...rest] = text.split(" ");
+      const about = call === "on-timer" ? "timer" : "object";
+      return { call, ...(rest.length > 0 && { [about]: rest.join(" ") }), result: "ok" };
     },
   },
   log: { members: ["fields", "level", "message"], short: (message) => ({ message }) },
   writes: { members: ["document", "kind", "object", "result", "subresource", "verb"] },
+  events: { members: ["action", "note", "reason", "regarding", "related", "type"] },
   http: { members: ["body", "error", "headers", "method", "status", "url"] },
   deadLetters: { members: ["error", "object"], short: (object) => ({ object }) },
 };
 
 const CHOICES = {
-  call: ["on-add", "on-update", "on-delete", "on-synced", "save", "restore"],
+  call: ["on-add", "on-update", "on-delete", "on-timer", "on-synced", "save", "restore"],
   verb: ["create", "update", "patch", "delete"],
   level: ["info", "warn", "error"],
   kind: ["merge", "json", "strategic", "apply"],
+  type: ["Normal", "Warning"],
 };
 
 /** Sections of the process, which have no effect. */
@@ -139,6 +143,8 @@ async function actionOf(name, node, folder) {
       return node.duration();
     case "http":
       return answersOf(node);
+    case "timer":
+      return node.text();
     case "swap":
       return resolve(folder, node.text());
     default:
@@ -224,6 +230,10 @@ export function entriesOf(node, { members, short }) {
       const choices = CHOICES[name];
       if (choices !== undefined && !choices.includes(member.value))
         member.fail(`"${member.value}" is none of ${choices.join(", ")}`);
+      if (["regarding", "related"].includes(name) && !/^(\S+ \S+)?$/.test(member.value ?? ""))
+        member.fail(
+          `${JSON.stringify(member.value)} is not an object: write KIND NAMESPACE/NAME, as in Pod shop/web-0`,
+        );
       if (name === "requeueAfter" && member.value !== null) member.duration();
     }
     return { entry, value: entry.value };

@@ -13,6 +13,7 @@ const ROLES = {
   "on-add": "event-handler",
   "on-update": "event-handler",
   "on-delete": "event-handler",
+  "on-timer": "timer-handler",
   "on-synced": "sync-handler",
   save: "state",
   restore: "state",
@@ -72,6 +73,7 @@ export class Run {
     );
     if (plugin.allow.http !== undefined) driver.serveHttp((request) => this.#answer(request));
     if (plugin.allow.kube === undefined) driver.refuseKube({ code: "denied", message: "not granted (allow.kube)" });
+    if (plugin.allow.events !== true) driver.refuseRecorder({ code: "denied", message: "not granted (allow.events)" });
     const isIts = ({ name }) => plugin.informers === undefined || plugin.informers.includes(name);
     driver.host.indexRemedy = (informer, name, pointer) =>
       `add it to the scenario: config: { informer: { ${informer}: { index: { ${name}: ${pointer} } } } }`;
@@ -141,6 +143,10 @@ export class Run {
       case "swap":
         await this.#refusable(() => this.#swap(value));
         break;
+      case "timer":
+        this.#checkTimer(value, node.at("timer"));
+        await this.#calls.tick(value);
+        break;
       case "trigger":
         await this.#calls.ask(this.#existing(value), { what: "object", reason: "trigger", known: "asked" });
         break;
@@ -148,6 +154,12 @@ export class Run {
         await this.#redeliver(node, value);
         break;
     }
+  }
+
+  #checkTimer(name, node) {
+    const { timers } = this.#driver;
+    if (timers.includes(name)) return;
+    node.fail(`the plugin has no timer ${JSON.stringify(name)}; it has ${timers.join(", ") || "none"}`);
   }
 
   async #apply(object, reason) {
@@ -260,8 +272,9 @@ export class Run {
         if (!isNoticed)
           node.at("apply").fail(`no informer of the plugin watches ${resource}, and allow.kube does not cover it`);
       }
-      for (const { call, object, at } of callsOf(expect)) {
+      for (const { call, object, timer, at } of callsOf(expect)) {
         if (!this.#has(ROLES[call])) at.fail(`the plugin has no function for ${call}`);
+        if (timer !== undefined) this.#checkTimer(timer, at);
         const resource = object?.split(" ")[0];
         if (resource !== undefined && !resources.includes(resource))
           at.fail(`no informer of the plugin watches ${resource}`);
@@ -294,7 +307,7 @@ export class Run {
   /** What the streams of an `expect` are compared with. */
   #happened() {
     const driver = this.#driver;
-    if (driver === undefined) return { calls: [], log: [], writes: [], http: [], deadLetters: [] };
+    if (driver === undefined) return { calls: [], log: [], writes: [], events: [], http: [], deadLetters: [] };
     const writeOf = ({ resource, object, ...write }) => {
       const [, base, subresource] = /^((?:[^/]+\/)?v[^/]+\/[^/]+)(?:\/(.+))?$/.exec(resource);
       return { ...write, object: `${base} ${object}`, ...(subresource === undefined ? {} : { subresource }) };
@@ -305,6 +318,7 @@ export class Run {
       calls: driver.calls,
       log: driver.logs.filter(({ level }) => !["trace", "debug"].includes(level)),
       writes: driver.host.cluster.sent.map(writeOf),
+      events: driver.events,
       http: driver.requests,
       deadLetters: letters.map((letter) => ({ object: shown(letter), error: letter.message })),
     };

@@ -12,8 +12,9 @@
             self.assertEqual(driver.object("default/a")["metadata"]["labels"], {"restarts": "high"})
 
 A ``Driver`` starts a plugin and calls it as Informant does. The test puts and deletes objects, and the plugin receives
-the fields that its manifest requests. Deferred writes, ``kv`` and metrics take effect when a call has succeeded.
-Retries and limits are not simulated. ``run_scenario`` runs a scenario file, with retries.
+the fields that its manifest requests. Deferred writes, ``kv``, metrics and Kubernetes Events take effect when a call
+has succeeded. Retries, limits and the schedules of timers are not simulated. ``run_scenario`` runs a scenario file,
+with retries.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from __future__ import annotations
 from ..dispatch import Failed
 from .cluster import Write
 from .driver import SETTLE_CALLS_MAX, Driver, HandlerCall
-from .fake import FakeHost, LogLine, Read
+from .fake import FakeHost, LogLine, Read, RecordedEvent
 from .scenario import ScenarioError, run_scenario
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "HandlerCall",
     "LogLine",
     "Read",
+    "RecordedEvent",
     "ScenarioError",
     "Write",
     "run_scenario",

@@ -55,6 +55,14 @@ class Sent(NamedTuple):
     result: str
 
 
+class _Deferred(NamedTuple):
+    """A write that waits for the end of the call."""
+
+    make: Callable[[], None]
+    #: It does not count among those that the call may defer.
+    is_child: bool
+
+
 class Cluster:
     """The objects of a test, and the plugin's writes to them."""
 
@@ -65,7 +73,7 @@ class Cluster:
         self.sent: list[Sent] = []
         #: The objects that these writes changed, each with its previous state.
         self.changed: list[tuple[tuple[int, str, str], Any]] = []
-        self.deferred: list[Callable[[], None]] = []
+        self.deferred: list[_Deferred] = []
         self._version = 0
 
     # --- the content ---
@@ -207,9 +215,9 @@ class Cluster:
 
     # --- deferred writes ---
 
-    def defer(self, verb: str, at: Address, *arguments: Any) -> None:
+    def defer(self, verb: str, at: Address, *arguments: Any, is_child: bool = False) -> None:
         """Keeps a write until the call has succeeded. What is invalid fails at once."""
-        if len(self.deferred) == CALL_WRITES_MAX:
+        if not is_child and sum(not write.is_child for write in self.deferred) == CALL_WRITES_MAX:
             raise KubeError("too-large", f"a call can defer at most {CALL_WRITES_MAX} writes")
         given = _options(arguments[-1], _DELETE_OPTIONS if verb == "delete" else _WRITE_OPTIONS)
         if verb == "create" and not at.subresource and not (_document(arguments[0]).get("metadata") or {}).get("name"):
@@ -230,13 +238,13 @@ class Cluster:
                 if verb != "delete" or not (is_gone or is_another):
                     raise
 
-        self.deferred.append(write)
+        self.deferred.append(_Deferred(write, is_child))
 
     def make_deferred(self) -> None:
         """Makes the writes that a call has deferred. The first one that fails ends the rest."""
         writes, self.deferred = self.deferred, []
         for write in writes:
-            write()
+            write.make()
 
     # --- details ---
 
@@ -288,7 +296,11 @@ class Cluster:
         before = copy.deepcopy(before)
         key = self.put(after, self.cluster_of(at))
         self.changed.append((key, before))
-        return _bytes(self.objects[key])
+        stored = self.objects[key]
+        if stored["metadata"].get("deletionTimestamp") and not stored["metadata"].get("finalizers"):
+            # It was kept for its finalizers only.
+            del self.objects[key]
+        return _bytes(stored)
 
     def _record(self, verb: str, at: Address, document: Any) -> None:
         self.writes.append(self._as_write(verb, at, document))

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime, timezone
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ from ..failure import failure_of
 from ..host import CONTRACT, REASONS, ROLES, HttpRequest
 from . import projection, selector
 from .cluster import Write
-from .fake import FakeHost, LogLine, Read
+from .fake import FakeHost, LogLine, Read, RecordedEvent
 
 #: The most calls of ``Driver.settle``.
 SETTLE_CALLS_MAX = 1_000
@@ -47,6 +48,13 @@ class _Request(NamedTuple):
     cache_is_behind: bool
 
 
+class _Tick(NamedTuple):
+    name: str
+    scheduled: str
+    missed: int
+    attempt: int
+
+
 class _Requeue(NamedTuple):
     seconds: float
     #: The last state, and whether it is not the final one, if the object was deleted.
@@ -56,9 +64,9 @@ class _Requeue(NamedTuple):
 class HandlerCall(NamedTuple):
     """A call of a handler, or of ``save`` and ``restore`` in a swap, with its result."""
 
-    #: ``on-add``, ``on-update``, ``on-delete``, ``on-synced``, ``save`` or ``restore``.
+    #: ``on-add``, ``on-update``, ``on-delete``, ``reconcile``, ``on-timer``, ``on-synced``, ``save`` or ``restore``.
     call: str
-    #: ``v1/pods web/a``; of ``on-synced``, ``v1/pods``; ``None`` of ``save`` and ``restore``.
+    #: ``v1/pods web/a``; of ``on-synced``, ``v1/pods``; ``None`` of ``on-timer``, ``save`` and ``restore``.
     object: str | None
     reason: str | None
     attempt: int | None
@@ -67,6 +75,9 @@ class HandlerCall(NamedTuple):
     error: str | None
     #: Seconds, also of a failure that asked for a delay.
     requeue_after: float | None
+    #: Of ``on-timer``: the name of the timer, and how many earlier runs were missed.
+    timer: str | None = None
+    missed: int | None = None
 
 
 class Driver:
@@ -133,6 +144,11 @@ class Driver:
         return self.host.requests
 
     @property
+    def events(self) -> list[RecordedEvent]:
+        """The Kubernetes Events that the plugin recorded since ``clear``, in calls that succeeded."""
+        return self.host.events
+
+    @property
     def calls(self) -> list[HandlerCall]:
         """The calls of handlers since ``clear``."""
         return self._calls
@@ -162,13 +178,14 @@ class Driver:
         return self.host.series.get((name, tuple(sorted((label, str(value)) for label, value in labels.items()))))
 
     def clear(self) -> None:
-        """Forgets writes, logs, reads, requests and calls."""
+        """Forgets writes, logs, reads, requests, events and calls."""
         self.host.cluster.writes.clear()
         self.host.cluster.sent.clear()
         self._calls.clear()
         self.host.logs.clear()
         self.host.reads.clear()
         self.host.requests.clear()
+        self.host.events.clear()
 
     # --- what the plugin meets ---
 
@@ -201,6 +218,10 @@ class Driver:
     def refuse_kube(self, error: KubeError | None) -> None:
         """Makes every call of ``kube`` fail with this error; ``None`` ends that."""
         self.host.kube_error = error
+
+    def refuse_events(self, error: HostError | None) -> None:
+        """Makes every Event that the plugin records fail with this error; ``None`` ends that."""
+        self.host.events_error = error
 
     def object(self, key: str, kind: str | None = None) -> Any:
         """The object with this key, ``namespace/name``, as it is in the cache, or ``None``."""
@@ -282,6 +303,7 @@ class Driver:
         about = _about(where, object if object is not None else {"metadata": {}})
         document = None if object is None else projection.document(object, rule.get("payload", "whole"))
         request = _Request(Reason[reason], attempt, cache_is_behind)
+        self.host.cache_is_behind = cache_is_behind
 
         def call() -> Any:
             with self._calling("handler"):
@@ -289,6 +311,29 @@ class Driver:
 
         returned = self._recorded("reconcile", where, reason, attempt, call)
         return None if returned is None else returned / 1000
+
+    def tick(self, timer: str, *, scheduled: datetime | None = None, missed: int = 0, attempt: int = 0) -> None:
+        """Runs the timer with this name. Its schedule does not matter: the run is due when you call this.
+
+        ``scheduled`` is by default now.
+        """
+        names = self._timers
+        if not names:
+            raise LookupError("the plugin has no timers: no function has the decorator timer")
+        if timer not in names:
+            raise LookupError(f"the plugin has no timer {timer!r}, only {', '.join(names)}")
+        due = (scheduled or datetime.now(timezone.utc).replace(microsecond=0)).astimezone(timezone.utc)
+        tick = _Tick(timer, due.isoformat().replace("+00:00", "Z"), missed, attempt)
+
+        def call() -> None:
+            with self._calling("handler"):
+                self._instance.on_timer(tick)
+
+        self._recorded("on-timer", None, None, attempt, call, timer=timer, missed=missed)
+
+    @property
+    def _timers(self) -> list[str]:
+        return [timer["name"] for timer in self.manifest.get("timers", [])]
 
     def _gone_key(self, key: str, rule: Mapping[str, Any]) -> Any:
         sources = self.host.cluster.sources
@@ -387,13 +432,15 @@ class Driver:
 
         self._recorded("on-synced", (source,), "initial", attempt, call)
 
-    def _recorded(self, name: str, key: Any, reason: str | None, attempt: int | None, call: Callable[[], Any]) -> Any:
+    def _recorded(
+        self, name: str, key: Any, reason: str | None, attempt: int | None, call: Callable[[], Any], **of_timer: Any
+    ) -> Any:
         """Makes a call, and keeps its result."""
         object = None if key is None else self.host.cluster.sources[key[0]].resource
         if key is not None and len(key) > 1:
             object = f"{object} {_text(key)}"
         at = len(self._calls)
-        made = HandlerCall(name, object, reason, attempt, "ok", None, None)
+        made = HandlerCall(name, object, reason, attempt, "ok", None, None, **of_timer)
         self._calls.append(made)
         try:
             returned = call()
@@ -417,7 +464,7 @@ class Driver:
         context: dict[str, Any] = {
             "informant": "test",
             "contract": CONTRACT,
-            "offers": ["store", "kube", "kv", "metrics", "log"],
+            "offers": ["store", "kube", "kv", "metrics", "recorder", "log"],
             "roles": list(ROLES),
             "limits": {"memoryBytes": 64 << 20, "callMs": 10_000},
         }
@@ -442,13 +489,15 @@ class Driver:
 
     def _declare(self) -> None:
         self.host.declared = {metric["name"]: metric for metric in self.manifest.get("metrics", [])}
+        self.host.plugin, self.host.reconciler = self._members["plugin"], self.manifest.get("reconciler")
         self.host.own_indexes = set((self.manifest.get("indexes") or {}).get("names", []))
         self.host.own_index = self._own_index
 
     def _own_index(self, object: Any) -> dict[str, list[str]]:
         """Called by the host while another call runs."""
         host, source = self.host, events.current_source
-        saved, host.own_index = (host.phase, host._saved, host.is_index, host.cluster.deferred), None
+        saved = (host.phase, host._saved, host.is_index, host.cluster.deferred, host.recorded, host.has_children)
+        host.own_index = None
         host.cluster.deferred = []
         try:
             return self.index(object)
@@ -456,7 +505,7 @@ class Driver:
             # As in Informant: an object on which the function fails has no values.
             return {}
         finally:
-            host.phase, host._saved, host.is_index, host.cluster.deferred = saved
+            host.phase, host._saved, host.is_index, host.cluster.deferred, host.recorded, host.has_children = saved
             host.own_index = self._own_index
             events.begin_call(source)
 

@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from typing import Any, NamedTuple
 
 from .. import events
 from ..errors import HostError, HttpError, KubeError
-from ..host import LEVELS, Address, HttpAnswer, HttpRequest, Labels, Query, SourceInfo
+from ..host import (
+    LEVELS,
+    Address,
+    Child,
+    Children,
+    HttpAnswer,
+    HttpRequest,
+    Labels,
+    Owner,
+    Query,
+    Regarding,
+    SourceInfo,
+)
 from . import selector
+from .children import set_children
 from .cluster import Cluster
 from .projection import project
 
@@ -21,10 +35,15 @@ KV_BYTES_MAX = 1 << 20
 KV_KEY_BYTES = 64
 LIST_MAX = 1_000
 PAGE_BYTES_MAX = 1 << 20
+CALL_EVENTS_MAX = 100
+REASON_BYTES_MAX = 128
+NOTE_BYTES_MAX = 1_024
+
+_CAMEL_CASE = re.compile("[A-Z][A-Za-z0-9]*")
 
 #: Which calls of Informant may use what.
 _ALLOWED = {
-    "handler": {"store", "kube", "kv", "metrics", "http"},
+    "handler": {"store", "kube", "kv", "metrics", "recorder", "http"},
     "init": {"kv"},
 }
 
@@ -48,6 +67,22 @@ class Read(NamedTuple):
     informer: str
     #: The other arguments.
     arguments: tuple[Any, ...]
+
+
+class RecordedEvent(NamedTuple):
+    """A Kubernetes Event that the plugin recorded. As text it is ``Warning Crashing Pod web/a: 5 restarts``."""
+
+    #: ``Normal`` or ``Warning``.
+    type: str
+    reason: str
+    action: str
+    note: str
+    #: As text it is ``Pod web/a``.
+    regarding: Regarding
+    related: Regarding | None
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.reason} {self.regarding}: {self.note}"
 
 
 class Keys(MutableMapping[str, Any]):
@@ -87,6 +122,9 @@ class FakeHost:
         self.logs: list[LogLine] = []
         self.reads: list[Read] = []
         self.requests: list[HttpRequest] = []
+        self.events: list[RecordedEvent] = []
+        #: Those of the current call.
+        self.recorded: list[RecordedEvent] = []
         self.keys = Keys()
         self.declared: dict[str, dict[str, Any]] = {}
         self.series: dict[tuple[str, tuple[tuple[str, str], ...]], float | list[float]] = {}
@@ -96,10 +134,17 @@ class FakeHost:
         #: The plugin's own indexes.
         self.own_index: Callable[[Any], dict[str, list[str]]] | None = None
         self.own_indexes: set[str] = set()
+        #: The name of the plugin, and the member ``reconciler`` of its manifest.
+        self.plugin = "test"
+        self.reconciler: dict[str, Any] | None = None
+        #: Of the current call of a reconciler.
+        self.cache_is_behind = False
+        self.has_children = False
         self.service: Callable[[HttpRequest], Any] | None = None
         self.store_error: HostError | None = None
         self.kube_error: KubeError | None = None
         self.kv_error: HostError | None = None
+        self.events_error: HostError | None = None
         self.phase = "describe"
         self.is_index = False
         self.page_bytes_max = PAGE_BYTES_MAX
@@ -112,13 +157,18 @@ class FakeHost:
         self.phase = phase
         self._saved = (dict(self.keys.rows), copy.deepcopy(self.series))
         self.cluster.deferred.clear()
+        self.recorded = []
+        self.has_children = False
 
     def end(self, has_succeeded: bool) -> None:
         """A call has ended: keeps what it changed if it succeeded."""
         self.phase = ""
-        if not has_succeeded:
+        if has_succeeded:
+            self.events += self.recorded
+        else:
             self.keys.rows, self.series = self._saved
             self.cluster.deferred.clear()
+        self.recorded = []
 
     def _check(self, interface: str) -> None:
         if interface not in _ALLOWED.get(self.phase, ()) or (self.is_index and self.phase == "init"):
@@ -279,6 +329,18 @@ class FakeHost:
     def kube_delete(self, address: Address, options: bytes, deferred: bool) -> None:
         self._write("delete", deferred, address, options)
 
+    def kube_children(self, owner: Owner, children: list[Child]) -> Children:
+        self._kube()
+        if self.has_children:
+            raise KubeError("invalid", "the call has set its children already: set all of them at once")
+        self.has_children = True
+        if self.reconciler is None or events.current_source != owner.source:
+            raise KubeError("not-here", "only reconcile has children: those of the object that it is about")
+        owns = self.reconciler.get("owns", [])
+        return set_children(
+            self.cluster, owner, children, owns=owns, plugin=self.plugin, is_behind=self.cache_is_behind
+        )
+
     def _write(self, verb: str, deferred: bool, address: Address, *arguments: Any) -> bytes | None:
         self._kube()
         if deferred:
@@ -364,6 +426,23 @@ class FakeHost:
             wanted = declared.get("labels", [])
             raise HostError("invalid", f"the metric {name!r} has the labels {wanted}, not {given}")
         return name, tuple(sorted(labels or ()))
+
+    # --- recorder ---
+
+    def recorder_event(
+        self, about: Regarding, related: Regarding | None, type: str, reason: str, action: str, note: str
+    ) -> None:
+        self._check("recorder")
+        if self.events_error is not None:
+            raise HostError(self.events_error.code, str(self.events_error))
+        for member, value in (("reason", reason), ("action", action)):
+            if _CAMEL_CASE.fullmatch(value) is None or len(value) > REASON_BYTES_MAX:
+                message = f"the {member} {value!r} is not CamelCase of at most {REASON_BYTES_MAX} bytes"
+                raise HostError("invalid", message)
+        if len(self.recorded) == CALL_EVENTS_MAX:
+            raise HostError("too-large", f"a call can record at most {CALL_EVENTS_MAX} Events")
+        note = note.encode()[:NOTE_BYTES_MAX].decode(errors="ignore")
+        self.recorded.append(RecordedEvent(type, reason, action, note, about, related))
 
     # --- http ---
 

@@ -15,9 +15,9 @@ use crate::host;
 /// event: Informant then calls the handler again, with the same memory. So decide by the object, not by what the plugin
 /// remembers of its writes.
 ///
-/// Only `on_add`, `on_update`, `on_delete`, `on_upsert` and `on_synced` can defer writes, at most 100 in a call. A
-/// write is checked when it is deferred: one that is invalid or not granted is an [`Error`](super::Error) at once. A
-/// patch or update that would not change the cached object may be left out.
+/// Only handler calls can defer writes, at most 100 in a call. A write is checked when it is deferred: one that is
+/// invalid or not granted is an [`Error`](super::Error) at once. A patch or update that would not change the cached
+/// object may be left out.
 #[derive(Debug, Clone)]
 #[must_use = "defers nothing until you pass the document, or call `send`"]
 pub struct Deferred<W>(pub(super) W);

@@ -84,6 +84,15 @@ impl Reconciles {
         self.primary.payload.clone()
     }
 
+    /// The apiVersion and kind of those that the plugin makes.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(super) fn owned_types(&self) -> Vec<(String, String)> {
+        let owned = self.owns.iter();
+        owned
+            .map(|rule| (rule.api_version.clone(), rule.kind.clone()))
+            .collect()
+    }
+
     /// Only the fields at these JSON pointers. See [`PayloadKind::Fields`].
     #[must_use]
     pub fn fields<P: Into<String>>(mut self, pointers: impl IntoIterator<Item = P>) -> Self {
@@ -92,7 +101,8 @@ impl Reconciles {
     }
 
     /// A change counts only if one of these parts differs: `generation`, `labels`, or what a JSON pointer names. That
-    /// an object is being deleted always counts.
+    /// an object is being deleted, and its finalizers, always count. `generation` stands for any change of an object
+    /// without `metadata.generation`.
     #[must_use]
     pub fn when<P: Into<String>>(mut self, parts: impl IntoIterator<Item = P>) -> Self {
         self.primary.when = parts.into_iter().map(Into::into).collect();
@@ -113,7 +123,8 @@ impl Reconciles {
         self
     }
 
-    /// A kind that the plugin makes for them: an object leads to the owner that is its controller.
+    /// A kind that the plugin makes for them: an object leads to the owner that is its controller. See
+    /// [`kube::children`](crate::kube::children).
     #[must_use]
     pub fn owns(mut self, kind: Related) -> Self {
         self.owns.push(kind);

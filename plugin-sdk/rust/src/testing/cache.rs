@@ -49,12 +49,16 @@ pub(super) struct State {
     pub(super) sent: Vec<Value>,
     /// The writes that the present call has deferred.
     pub(super) deferred: Vec<super::deferred::DeferredWrite>,
+    /// What belongs to the object that it is about.
+    pub(super) owned: super::children::Owned,
     /// The objects that these writes changed, each with its previous state.
     pub(super) changed: Vec<(Key, Option<Value>)>,
     /// What the plugin remembers.
     pub(super) keys: super::keys::Keys,
     /// Its own metrics.
     pub(super) metrics: super::metrics::Metrics,
+    /// The Events that it has recorded.
+    pub(super) recorder: super::events::Recorder,
     /// Other services.
     pub(super) services: super::http::Services,
     version: u64,
@@ -101,9 +105,11 @@ impl Cache {
             writes: Vec::new(),
             sent: Vec::new(),
             deferred: Vec::new(),
+            owned: super::children::Owned::default(),
             changed: Vec::new(),
             keys: super::keys::Keys::default(),
             metrics: super::metrics::Metrics::default(),
+            recorder: super::events::Recorder::default(),
             services: super::http::Services::default(),
             version: 0,
             log: Vec::new(),
@@ -306,7 +312,7 @@ impl State {
     }
 
     /// `None` for any cluster.
-    fn key_of(&mut self, cluster: Option<&str>, object: &Value) -> Key {
+    pub(super) fn key_of(&mut self, cluster: Option<&str>, object: &Value) -> Key {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
         let need = |pointer: &str| text(pointer).unwrap_or_else(|| panic!("the object has no {pointer}: {object}"));
         let (api_version, kind) = (need("/apiVersion"), need("/kind"));

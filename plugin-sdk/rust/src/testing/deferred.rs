@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::cache::{self, Cache};
+use super::cache::{self, Cache, State};
 use super::cluster::{self, Answer, cluster_of, document, refusal};
 use super::options::{self, DeleteOptions, WriteOptions};
 use crate::bindings::imports::informant::plugin::kube::{Address, ApiErrorCode, PatchKind};
@@ -21,7 +21,7 @@ impl Cache {
     /// # Errors
     /// The first error; the writes after it are dropped.
     pub fn make_deferred(&self) -> kube::Result<()> {
-        let writes = cache::with(|state| std::mem::take(&mut state.deferred));
+        let writes = cache::with(State::end_deferred);
         writes
             .into_iter()
             .try_for_each(|write| write())
@@ -30,7 +30,29 @@ impl Cache {
 
     /// Drops the writes that the plugin has deferred, as Informant does after a call that failed.
     pub(super) fn drop_deferred(&self) {
-        cache::with(|state| state.deferred.clear());
+        cache::with(State::end_deferred);
+    }
+}
+
+impl State {
+    /// The call has ended: returns the writes that it has deferred.
+    fn end_deferred(&mut self) -> Vec<DeferredWrite> {
+        self.owned.end();
+        std::mem::take(&mut self.deferred)
+    }
+
+    /// Keeps a write to `address`, with the cluster of the present call.
+    pub(super) fn defer(
+        &mut self,
+        address: &Address,
+        write: impl FnOnce(&Address) -> Answer<()> + 'static,
+    ) -> Answer<()> {
+        let address = Address {
+            cluster: cluster_of(self, address)?,
+            ..address.clone()
+        };
+        self.deferred.push(Box::new(move || write(&address)));
+        Ok(())
     }
 }
 
@@ -75,18 +97,13 @@ pub(crate) fn delete(address: &Address, options: &[u8]) -> Answer<()> {
     })
 }
 
-/// Keeps a write to `address`, with the cluster of the present call.
+/// Keeps a write that counts as one of the call.
 fn push(address: &Address, write: impl FnOnce(&Address) -> Answer<()> + 'static) -> Answer<()> {
     cluster::ask(|state| {
-        if state.deferred.len() == CALL_WRITES_MAX {
+        if state.deferred.len() - state.owned.writes() == CALL_WRITES_MAX {
             let message = format!("a call can defer at most {CALL_WRITES_MAX} writes");
             return Err(refusal(ApiErrorCode::TooLarge, message));
         }
-        let address = Address {
-            cluster: cluster_of(state, address)?,
-            ..address.clone()
-        };
-        state.deferred.push(Box::new(move || write(&address)));
-        Ok(())
+        state.defer(address, write)
     })
 }

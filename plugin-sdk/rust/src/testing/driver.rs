@@ -10,16 +10,19 @@ use super::instance::instance;
 use super::{projection, selector};
 use crate::action::Action;
 use crate::bindings::imports::informant::plugin::types as contract;
-use crate::event::{Deleted, Event, ObjectRef, Reason, Request, SourceId, Synced};
+use crate::event::{Deleted, Event, ObjectRef, Reason, Request, SourceId, Synced, Tick};
 use crate::exports::{self, Change, HandleEvents};
 use crate::failure::{Failure, Result};
 use crate::index_values::IndexValues;
 use crate::manifest::{Events, Manifest};
-use crate::plugin::{IndexFuncs, Plugin, Reconciler, Stateful, SyncHandler};
+use crate::plugin::{IndexFuncs, Plugin, Reconciler, Stateful, SyncHandler, TimerHandler};
 use crate::store::ObjectKey;
 
 /// The maximum number of calls in [`Driver::settle`].
 pub const SETTLE_CALLS_MAX: usize = 1_000;
+
+/// When a run of a timer was due, unless the test says otherwise.
+const TICK_SCHEDULED: &str = "2026-01-01T00:00:00Z";
 
 /// A running plugin with the cache that it reads. Events need the plugin's [`export!`](crate::export!) with the role
 /// `events`.
@@ -371,7 +374,8 @@ impl<P: Reconciler> Driver<P> {
         self.reconcile_behind(source, namespace, name, false)
     }
 
-    /// As [`reconcile`](Self::reconcile), with [`Request::cache_is_behind`].
+    /// As [`reconcile`](Self::reconcile), with [`Request::cache_is_behind`]: no [child](crate::kube::children) is
+    /// deleted then.
     ///
     /// # Errors
     /// The failure of the plugin.
@@ -388,8 +392,70 @@ impl<P: Reconciler> Driver<P> {
         let payload = self.manifest.reconciled_payload();
         let document = object.map(|object| projection::document(&object, &payload));
         let request = Request::new(event, cache_is_behind);
+        self.cache.set_behind(cache_is_behind);
         let answer = exports::reconcile(&mut self.plugin, &request, document);
         self.with_deferred(answer)
+    }
+}
+
+impl<P: TimerHandler> Driver<P> {
+    /// Runs a timer of the manifest: the first attempt, with no missed runs.
+    ///
+    /// # Errors
+    /// The failure of the plugin.
+    ///
+    /// # Panics
+    /// If the manifest has no timer with this name.
+    pub fn tick(&mut self, name: &str) -> Result {
+        self.tick_with(Tick {
+            name: name.to_owned(),
+            ..Tick::default()
+        })
+    }
+
+    /// As [`tick`](Self::tick), with this run. Without a time, it was due at 2026-01-01T00:00:00Z.
+    ///
+    /// ```
+    /// # use informant_plugin_sdk::prelude::*;
+    /// # use informant_plugin_sdk::testing::Driver;
+    /// # struct Report;
+    /// # impl Plugin for Report {
+    /// #     fn describe(_: Describe) -> Result<Manifest> {
+    /// #         Ok(Manifest::new().timer(Timer::cron("report", "0 8 * * *")))
+    /// #     }
+    /// #     fn init(_: Init) -> Result<Self> { Ok(Report) }
+    /// # }
+    /// # impl TimerHandler for Report {
+    /// #     fn on_timer(&mut self, tick: &Tick) -> Result { info!("{tick} missed {}", tick.missed); Ok(()) }
+    /// # }
+    /// # export!(Report: timers);
+    /// # let mut driver = Driver::<Report>::start(json!({})).unwrap();
+    /// driver.tick_with(Tick { name: "report".to_owned(), missed: 2, ..Tick::default() }).unwrap();
+    /// assert_eq!(driver.take_log(), ["info: report missed 2"]);
+    /// ```
+    ///
+    /// # Errors
+    /// The failure of the plugin.
+    ///
+    /// # Panics
+    /// As [`tick`](Self::tick).
+    pub fn tick_with(&mut self, mut tick: Tick) -> Result {
+        let known = self.manifest.timer_names();
+        assert!(
+            known.contains(&tick.name.as_str()),
+            "{}",
+            unknown_timer(&tick.name, &known)
+        );
+        if tick.scheduled.is_empty() {
+            TICK_SCHEDULED.clone_into(&mut tick.scheduled);
+        }
+        let answer = exports::on_timer(&mut self.plugin, &tick);
+        let answer = self.with_deferred(answer).map(Action::from);
+        let Tick {
+            name, missed, attempt, ..
+        } = tick;
+        let call = json!({ "call": "on-timer", "timer": name, "missed": missed, "attempt": attempt });
+        self.record_result(call, answer).map(drop)
     }
 }
 
@@ -419,18 +485,25 @@ impl<P> Driver<P> {
         about: Option<(&Key, Reason)>,
         answer: Result<Action>,
     ) -> Result<Action> {
+        let call = json!({
+            "call": call, "object": about.map(|(key, _)| self.cache.shown(key)),
+            "reason": about.map(|(_, reason)| reason.as_str()), "attempt": about.map(|_| self.attempt),
+        });
+        self.record_result(call, answer)
+    }
+
+    /// Keeps a call with its result.
+    fn record_result(&mut self, mut call: Value, answer: Result<Action>) -> Result<Action> {
         let (result, error, after) = match &answer {
             Ok(action) => ("ok", None, action.delay()),
             Err(Failure::Permanent(message)) => ("permanent", Some(message), None),
             Err(Failure::RetryAfter(message, after)) => ("retry", Some(message), Some(*after)),
             Err(Failure::Retryable(message)) => ("retry", Some(message), None),
         };
-        self.calls.push(json!({
-            "call": call, "object": about.map(|(key, _)| self.cache.shown(key)),
-            "reason": about.map(|(_, reason)| reason.as_str()), "attempt": about.map(|_| self.attempt),
-            "result": result, "error": error,
-            "requeueAfter": after.map(|after| humantime::format_duration(after).to_string()),
-        }));
+        call["result"] = json!(result);
+        call["error"] = json!(error);
+        call["requeueAfter"] = json!(after.map(|after| humantime::format_duration(after).to_string()));
+        self.calls.push(call);
         answer
     }
 
@@ -447,11 +520,12 @@ impl<P> Driver<P> {
         }
     }
 
-    /// Makes the writes that a call has deferred and what it changed in `kv` and `metrics` effective if it succeeded,
-    /// or drops them.
+    /// Makes the writes that a call has deferred, what it changed in `kv` and `metrics`, and the Events that it has
+    /// recorded effective if it succeeded, or drops them.
     fn with_deferred<T>(&self, answer: Result<T>) -> Result<T> {
         self.cache.end_changes(answer.is_ok());
         self.cache.end_metrics(answer.is_ok());
+        self.cache.end_events(answer.is_ok());
         match answer {
             Ok(done) => Ok(self.cache.make_deferred().map(|()| done)?),
             Err(failure) => {
@@ -482,6 +556,16 @@ impl<P: IndexFuncs> Driver<P> {
         let named = names.iter().zip(values).filter(|(_, values)| !values.is_empty());
         Ok(named.fold(IndexValues::new(), |all, (name, values)| all.with(name, values)))
     }
+}
+
+/// Why there is no timer with this name.
+pub(super) fn unknown_timer(name: &str, known: &[&str]) -> String {
+    let known = if known.is_empty() {
+        "none".to_owned()
+    } else {
+        known.join(", ")
+    };
+    format!("the manifest has no timer {name:?}; it has {known}")
 }
 
 /// Whether the namespaces and the label selector of a rule select an object.

@@ -2,13 +2,13 @@
 
 use crate::action::Action;
 use crate::context::{Describe, Init};
-use crate::event::{Event, ObjectRef, Synced};
+use crate::event::{Event, ObjectRef, Synced, Tick};
 use crate::exports::{self, Change, HandleEvents};
 use crate::failure::Result;
 use crate::index_values::IndexValues;
 use crate::manifest::Manifest;
 use crate::payload::{Payload, Raw};
-use crate::plugin::{IndexFuncs, Plugin, Reconciler, Stateful, SyncHandler};
+use crate::plugin::{IndexFuncs, Plugin, Reconciler, Stateful, SyncHandler, TimerHandler};
 
 /// A plugin that [`export!`](crate::export!) or [`#[informant::handler]`](crate::handler) exports. They implement it.
 pub trait Exported: Plugin {
@@ -26,6 +26,7 @@ type Save<P> = fn(&P) -> Result<Vec<u8>>;
 pub struct Roles<P> {
     pub(super) events: Option<Handle<P>>,
     pub(super) reconciles: bool,
+    pub(super) timers: Option<fn(&mut P, &Tick) -> Result>,
     pub(super) sync: Option<fn(&mut P, &Synced) -> Result>,
     pub(super) index: Option<Index<P>>,
     pub(super) save: Option<Save<P>>,
@@ -38,6 +39,7 @@ impl<P> Roles<P> {
         Self {
             events: None,
             reconciles: false,
+            timers: None,
             sync: None,
             index: None,
             save: None,
@@ -62,6 +64,15 @@ impl<P: Reconciler> Roles<P> {
     #[must_use]
     pub fn reconciler(mut self) -> Self {
         self.reconciles = true;
+        self
+    }
+}
+
+#[doc(hidden)]
+impl<P: TimerHandler> Roles<P> {
+    #[must_use]
+    pub fn timers(mut self) -> Self {
+        self.timers = Some(P::on_timer);
         self
     }
 }
@@ -117,6 +128,13 @@ impl<P: Exported> HandleEvents for AnyRole<P> {
     fn handle(&mut self, event: &Event, change: Change) -> Result<Action> {
         let handle = P::roles().events;
         handle.map_or(Ok(Action::done()), |handle| handle(&mut self.plugin, event, change))
+    }
+}
+
+impl<P: Exported> TimerHandler for AnyRole<P> {
+    fn on_timer(&mut self, tick: &Tick) -> Result {
+        let on_timer = P::roles().timers;
+        on_timer.map_or(Ok(()), |on_timer| on_timer(&mut self.plugin, tick))
     }
 }
 

@@ -18,9 +18,9 @@ use crate::plugin::Plugin;
 pub(super) fn instance<P: Plugin>(cache: &Cache, context: Value) -> Result<(Manifest, P)> {
     let mut all = json!({
         "plugin": "test", "config": {}, "informant": env!("CARGO_PKG_VERSION"), "contract": CONTRACT,
-        "offers": ["store", "kube", "kv", "metrics", "log"], "role": "events", "instance": 0, "instances": 1,
-        "because": "start", "logLevel": "trace",
-        "roles": ["event-handler", "sync-handler", "index-funcs", "state"],
+        "offers": ["store", "kube", "kv", "metrics", "recorder", "log"],
+        "role": "events", "instance": 0, "instances": 1, "because": "start", "logLevel": "trace",
+        "roles": ["event-handler", "reconciler", "timer-handler", "sync-handler", "index-funcs", "state"],
         "limits": { "memoryBytes": 67_108_864, "callMs": 30_000 },
     });
     let Value::Object(members) = context else {
@@ -34,11 +34,12 @@ pub(super) fn instance<P: Plugin>(cache: &Cache, context: Value) -> Result<(Mani
         let manifest = exports::describe::<P>(Describe::parse(&context)?)?;
         let init = Init::parse(&context)?;
         cache.deny_keys(init.role == Role::Index);
-        Ok::<_, Failure>((manifest, P::init(init)?))
+        Ok::<_, Failure>((manifest, exports::init::<P>(init)?))
     });
     cache.end_changes(started.is_ok());
     let (manifest, plugin) = started?;
     cache.declare_metrics(manifest.metrics());
+    cache.declare_owned(manifest.owned_types());
     Ok((manifest, plugin))
 }
 
@@ -52,10 +53,12 @@ impl Cache {
         }));
         self.deny_keys(true);
         self.deny_metrics(true);
+        self.deny_events(true);
         let answer = call();
         self.refuse(None);
         self.deny_keys(false);
         self.deny_metrics(false);
+        self.deny_events(false);
         answer
     }
 }

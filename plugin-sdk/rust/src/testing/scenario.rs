@@ -39,8 +39,9 @@ use super::exported::Exported;
 /// ```
 ///
 /// Retries, requeues and dead letters are those of Informant, on a clock that only the scenario moves. The back-off has
-/// no random part, and the plugin's own clock is that of the machine. Grants are not compared with each call: without
-/// `allow.kube` and `allow.http` in `config`, all calls are denied.
+/// no random part, and the plugin's own clock is that of the machine. Timers run in the step `timer` only. Grants are
+/// not compared with each call: without `allow.kube`, `allow.http` and `allow.events` in `config`, all calls are
+/// denied.
 ///
 /// # Panics
 /// With a line for each difference, which has the place in the file. So does a mistake in the file, and what only

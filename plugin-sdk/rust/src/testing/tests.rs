@@ -498,3 +498,98 @@ fn what_the_api_server_refuses_is_invalid() {
     }
     assert!(kube::get(&kube::object("v1/nodes", "", "a")).unwrap().is_none());
 }
+
+/// Says what it receives, and fails as the config says.
+struct Ticks {
+    failure: Option<String>,
+}
+
+impl Plugin for Ticks {
+    fn describe(_: Describe) -> Result<Manifest> {
+        Ok(Manifest::new()
+            .timer(Timer::every("poll", Duration::from_secs(10)))
+            .timer(Timer::cron("report", "0 8 * * *")))
+    }
+
+    fn init(init: Init) -> Result<Self> {
+        let config: Value = init.config()?;
+        let failure = config["failure"].as_str().map(str::to_owned);
+        Ok(Self { failure })
+    }
+}
+
+impl TimerHandler for Ticks {
+    fn on_timer(&mut self, tick: &Tick) -> Result {
+        info!("{tick} {} {} {}", tick.scheduled, tick.missed, tick.attempt);
+        recorder::event(&named("a"), "Ticked").record()?;
+        kube::defer_patch(&kube::object("v1/pods", "web", "a")).merge(&json!({ "spec": { "ticked": true } }))?;
+        match &self.failure {
+            Some(message) => Err(Failure::retry_after(message, Duration::from_secs(3))),
+            None => Ok(()),
+        }
+    }
+}
+
+crate::export!(Ticks: timers);
+
+#[test]
+fn a_timer_runs_by_its_name() {
+    let mut driver = Driver::<Ticks>::start(json!({})).unwrap();
+    driver.cache().put(named("a"));
+    driver.tick("poll").unwrap();
+    let run = Tick {
+        name: "report".to_owned(),
+        scheduled: "2026-01-05T08:00:00Z".to_owned(),
+        missed: 2,
+        attempt: 1,
+    };
+    driver.tick_with(run).unwrap();
+    assert_eq!(
+        driver.take_log(),
+        [
+            "info: poll 2026-01-01T00:00:00Z 0 0",
+            "info: report 2026-01-05T08:00:00Z 2 1"
+        ]
+    );
+    assert_eq!(driver.cache().take_events().len(), 2);
+    assert_eq!(driver.cache().take_writes().len(), 2);
+}
+
+#[test]
+fn a_run_that_fails_has_had_no_effects() {
+    let mut driver = Driver::<Ticks>::start(json!({ "failure": "not yet" })).unwrap();
+    driver.cache().put(named("a"));
+    let failure = Failure::retry_after("not yet", Duration::from_secs(3));
+    assert_eq!(driver.tick("poll"), Err(failure));
+    assert!(driver.cache().take_events().is_empty());
+    assert!(driver.cache().take_writes().is_empty());
+}
+
+#[test]
+#[should_panic(expected = "the manifest has no timer \"nightly\"; it has poll, report")]
+fn an_unknown_timer_panics_with_the_known_ones() {
+    let _ = Driver::<Ticks>::start(json!({})).unwrap().tick("nightly");
+}
+
+#[test]
+fn a_timer_runs_through_the_export() {
+    use crate::bindings::imports::informant::plugin::types::{Failure, RetryLater};
+    use crate::bindings::lifecycle::exports::informant::plugin::lifecycle::Guest as Lifecycle;
+    use crate::bindings::timers::exports::informant::plugin::timer_handler::{Guest as Timers, Tick};
+    type Exports = crate::exports::Exports<Ticks>;
+
+    let cache = Cache::new();
+    let run = || Tick {
+        name: "poll".to_owned(),
+        scheduled: "2026-01-01T00:00:10Z".to_owned(),
+        missed: 3,
+        attempt: 1,
+    };
+    <Exports as Lifecycle>::init(b"{}".to_vec()).expect("the plugin starts");
+    assert!(<Exports as Timers>::on_timer(run()).is_ok());
+    assert_eq!(cache.take_log(), ["info: poll 2026-01-01T00:00:10Z 3 1"]);
+    <Exports as Lifecycle>::init(br#"{ "config": { "failure": "not yet" } }"#.to_vec()).expect("the plugin starts");
+    let (message, after_ms) = ("not yet".to_owned(), 3_000);
+    let later = Failure::RetryAfter(RetryLater { message, after_ms });
+    assert_eq!(<Exports as Timers>::on_timer(run()), Err(later));
+}

@@ -4,7 +4,7 @@ use rquickjs::{Array, Ctx, Function, Object, Result, Value};
 
 use super::json::parse;
 use super::throw;
-use crate::bindings::informant::plugin::kube::{self, Address, ApiError, ApiErrorCode, PatchKind};
+use crate::bindings::informant::plugin::kube::{self, Address, ApiError, ApiErrorCode, Child, Owner, PatchKind};
 
 pub(super) fn api<'js>(ctx: &Ctx<'js>) -> Result<Object<'js>> {
     let api = Object::new(ctx.clone())?;
@@ -18,6 +18,7 @@ pub(super) fn api<'js>(ctx: &Ctx<'js>) -> Result<Object<'js>> {
     api.set("deferUpdate", Function::new(ctx.clone(), defer_update)?)?;
     api.set("deferPatch", Function::new(ctx.clone(), defer_patch)?)?;
     api.set("deferDelete", Function::new(ctx.clone(), defer_delete)?)?;
+    api.set("deferChildren", Function::new(ctx.clone(), defer_children)?)?;
     Ok(api)
 }
 
@@ -82,6 +83,37 @@ fn defer_patch<'js>(ctx: Ctx<'js>, address: Array<'js>, kind: String, document: 
 
 fn defer_delete<'js>(ctx: Ctx<'js>, address: Array<'js>, options: String) -> Result<()> {
     kube::defer_delete(&read_address(&address)?, options.as_bytes()).map_err(|error| failed(&ctx, &error))
+}
+
+/// `{ written, pruned, refused, pruneSkipped }`. `owner` is `[source, namespace, name, uid]`.
+fn defer_children<'js>(
+    ctx: Ctx<'js>,
+    owner: Array<'js>,
+    fields: Vec<String>,
+    whole: Vec<String>,
+) -> Result<Object<'js>> {
+    let owner = Owner {
+        source: owner.get(0)?,
+        namespace: owner.get(1)?,
+        name: owner.get(2)?,
+        uid: owner.get(3)?,
+    };
+    let child = |object: String, whole| Child {
+        object: object.into_bytes(),
+        whole,
+    };
+    let fields = fields.into_iter().map(|object| child(object, false));
+    let whole = whole.into_iter().map(|object| child(object, true));
+    let children: Vec<Child> = fields.chain(whole).collect();
+    let done = kube::defer_children(&owner, &children).map_err(|error| failed(&ctx, &error))?;
+    let object = Object::new(ctx.clone())?;
+    object.set("written", done.written)?;
+    object.set("pruned", done.pruned)?;
+    object.set("refused", done.refused)?;
+    if let Some(reason) = done.prune_skipped {
+        object.set("pruneSkipped", reason)?;
+    }
+    Ok(object)
 }
 
 /// The prelude has checked the name.

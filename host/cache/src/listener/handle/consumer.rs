@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use informant_object::{KeyRef, SourceId};
 
-use super::Shared;
+use super::{Shared, lock};
 use crate::Moment;
 use crate::listener::cursor::CursorKind;
+use crate::listener::tick::TickEnded;
 use crate::listener::wake::Waker;
 use crate::listener::{
-    Delivery, DeliveryOutcome, DeliveryToken, Lane, LaneSet, NextBatch, NextDelivery, ResourceIdentities,
+    Delivery, DeliveryOutcome, DeliveryToken, Lane, LaneSet, NextBatch, NextDelivery, ResourceIdentities, Tick,
 };
 
 /// Pulls deliveries and reports their outcomes. One consumer per listener.
@@ -44,6 +45,22 @@ impl Consumer {
     /// [lanes](Self::set_lanes), which are served by turns if it asks for those whose deliveries it has handled.
     pub fn next_batch(&self, lanes: LaneSet, now: Moment, max: usize, out: &mut Vec<Delivery>) -> NextBatch {
         self.0.lock().next_batch(now, lanes, max, out)
+    }
+
+    /// Adds a run of a timer, which is delivered in the first lane. One that is pending becomes part of it.
+    pub fn tick(&self, tick: Tick, now: Moment) {
+        self.0.change(|listener| listener.tick(tick, now));
+    }
+
+    /// Whether a run of the timer is pending or in flight.
+    #[must_use]
+    pub fn is_ticking(&self, timer: &str) -> bool {
+        self.0.lock().is_ticking(timer)
+    }
+
+    /// Sets what is called, without any lock, when a run of a timer has ended: with whether the handler accepted it.
+    pub fn set_tick_callback(&self, callback: TickEnded) {
+        *lock(&self.0.ticks) = Some(callback);
     }
 
     /// Reports the outcome of one delivery.

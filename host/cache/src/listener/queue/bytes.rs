@@ -33,7 +33,7 @@ impl Queue {
                 end.last = end.last.as_ref().map(metadata_only);
                 self.counters.deletes_cut += 1;
             }
-            What::Ended(_) | What::Synced => {}
+            What::Ended(_) | What::Synced | What::Tick(_) => {}
         }
         is_reached
     }

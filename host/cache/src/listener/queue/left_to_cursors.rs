@@ -23,7 +23,9 @@ impl Queue {
     /// these slots.
     pub(in crate::listener) fn defer_states_to_cursor(&mut self, of: impl Fn(&Slot) -> bool) {
         for id in self.slots.ids() {
-            if !of(self.slots.get(id)) {
+            let slot = self.slots.get(id);
+            // No cursor delivers a timer.
+            if matches!(slot.first.what, What::Tick(_)) || !of(slot) {
                 continue;
             }
             self.fold_slot(id);

@@ -75,11 +75,11 @@ fn causes_before_a_call_are_one_with_the_first_reason() {
     rig.set("a", 1);
     set_node(&mut rig, "a-1", 2);
     rig.set("a", 3);
-    assert_eq!(rig.drain(), "update a@->3 watch\n");
+    assert_eq!(rig.drain(), "add a@3 watch\n");
     set_node(&mut rig, "a-1", 4);
     rig.set("a", 5);
     set_node(&mut rig, "a-2", 6);
-    assert_eq!(rig.drain(), "update a@->5 related\n");
+    assert_eq!(rig.drain(), "update a@3->5 related\n");
 }
 
 #[test]
@@ -116,7 +116,60 @@ fn a_related_change_gives_a_failing_object_new_attempts() {
     assert_eq!(rig.fail(), "add a@1 watch try 1");
     set_node(&mut rig, "a-1", 2);
     rig.pass(seconds(10));
-    assert_eq!(rig.drain(), "update a@->1 watch\n");
+    assert_eq!(rig.drain(), "add a@1 watch\n");
+}
+
+#[test]
+fn a_change_behind_a_cause_has_the_state_before() {
+    let mut rig = rig();
+    rig.set("a", 1);
+    rig.drain();
+    set_node(&mut rig, "a-1", 2);
+    rig.set("a", 3);
+    assert_eq!(rig.take(), "update a@1->3 related");
+    set_node(&mut rig, "a-1", 4);
+    rig.set("a", 5);
+    rig.set("a", 6);
+    rig.answer(DeliveryOutcome::Ok);
+    assert_eq!(rig.take(), "update a@3->6 related");
+    assert!(!rig.last_taken().exact_old);
+    rig.set("a", 7);
+    set_node(&mut rig, "a-2", 8);
+    rig.answer(DeliveryOutcome::Ok);
+    assert_eq!(rig.take(), "update a@6->7 watch");
+    assert!(!rig.last_taken().exact_old, "a call is due for the cause");
+}
+
+#[test]
+fn a_recovery_keeps_the_causes_of_dead_letters() {
+    let mut rig = rig();
+    rig.set("a", 1);
+    rig.take();
+    rig.answer(permanent());
+    set_node(&mut rig, "a-1", 2);
+    rig.listener.consumer().recover(0, rig.now);
+    assert!(rig.drain().contains("a@"));
+}
+
+#[test]
+fn an_interval_begins_with_the_end_of_a_call() {
+    let mut rig = Rig::bare(ListenerOptions {
+        min_interval: Some(seconds(10)),
+        ..options()
+    });
+    rig.listener.control().set_relations(Some(Arc::new(ByName)));
+    rig.attach(PODS);
+    rig.attach(NODES);
+    rig.drain();
+    rig.set("a", 1);
+    assert_eq!(rig.take(), "add a@1 watch");
+    rig.pass(seconds(8));
+    set_node(&mut rig, "a-1", 2);
+    rig.answer(DeliveryOutcome::Ok);
+    rig.pass(seconds(9));
+    assert_eq!(rig.take(), "wait 1s");
+    rig.pass(seconds(1));
+    assert_eq!(rig.drain(), "update a@->1 related\n");
 }
 
 #[test]

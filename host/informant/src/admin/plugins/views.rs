@@ -121,6 +121,9 @@ pub(crate) struct LoadedView {
     /// The hosts to which it sends no requests, because they asked for a pause.
     #[serde(default)]
     pub closed_hosts: Vec<ClosedHostView>,
+    /// Its timers.
+    #[serde(default)]
+    pub timers: Vec<TimerView>,
     /// Whether it is in dry run: what it would change is withheld.
     #[serde(default)]
     pub dry_run: bool,
@@ -140,6 +143,21 @@ pub(crate) struct LoadedView {
     pub last_error: Option<AgedText>,
     /// The longest-running call.
     pub stuck_on: Option<StuckView>,
+}
+
+/// A timer of a plugin. Times are RFC 3339 in UTC.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct TimerView {
+    pub name: String,
+    /// `every 10s`, `0 8 * * 1-5 Europe/Berlin`.
+    pub schedule: String,
+    /// When the last run was due that has ended; none if there was none since the plugin was loaded.
+    pub last: Option<String>,
+    /// Whether that succeeded.
+    pub last_succeeded: Option<bool>,
+    /// When the next run is made.
+    pub next: Option<String>,
 }
 
 /// A key whose calls are spaced because they write to one object again and again.
@@ -210,15 +228,18 @@ pub(crate) struct DeadLetterView {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RetryView {
-    /// The object; null for a sync notification.
+    /// The object; null for a sync notification and a timer.
     pub object: Option<String>,
+    /// The timer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timer: Option<String>,
     /// Its cluster; empty for the only one.
     #[serde(default)]
     pub cluster: String,
     /// `v1/pods`; empty if its source is gone.
     #[serde(default)]
     pub resource: String,
-    /// `add`, `update`, `delete` or `sync`.
+    /// `add`, `update`, `delete`, `sync` or `timer`.
     pub event: String,
     /// Calls that failed since it last succeeded.
     pub attempts: u32,

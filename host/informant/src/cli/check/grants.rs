@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use informant_config::{Config, Problem};
 use informant_informer::{DiscoveryError, discover};
-use informant_spec::{KubeGrant, KubeVerb, ResourceName};
+use informant_spec::{KubeGrant, KubeResource, KubeVerb, ResourceName};
 use serde_json::{Value, json};
 
 use super::Findings;
@@ -23,7 +23,9 @@ pub(super) async fn check(config: &Config, cluster: &ReachableCluster<'_>) -> Fi
     let mut known: BTreeMap<String, bool> = BTreeMap::new();
     for (name, section) in &config.plugins {
         let mut has_problems = useless.contains(name.as_str());
-        for (grant, position) in section.allow_kube() {
+        let events = section.spec.allow_events.then(events_grant);
+        let events = events.iter().map(|grant| (grant, section.positions.section));
+        for (grant, position) in section.allow_kube().chain(events) {
             let mut denied = Vec::new();
             for permission in permissions(grant) {
                 match known.get(&permission.text) {
@@ -61,7 +63,7 @@ pub(super) async fn check(config: &Config, cluster: &ReachableCluster<'_>) -> Fi
                 findings.problems.push(config.problem(position, message).help(help));
             }
         }
-        if !section.spec.allow_kube.is_empty() && !has_problems {
+        if (!section.spec.allow_kube.is_empty() || section.spec.allow_events) && !has_problems {
             findings.passed.push(format!(
                 "plugin {name}: all grants are permitted {}",
                 cluster.on_cluster()
@@ -69,6 +71,17 @@ pub(super) async fn check(config: &Config, cluster: &ReachableCluster<'_>) -> Fi
         }
     }
     findings
+}
+
+/// What `allow.events` grants.
+fn events_grant() -> KubeGrant {
+    KubeGrant {
+        verbs: vec![KubeVerb::Create, KubeVerb::Patch],
+        resource: KubeResource::events(),
+        namespaces: None,
+        names: None,
+        subresources: Vec::new(),
+    }
 }
 
 /// Warns of granted resources that the cluster does not serve: mostly typos, which a wide role permits even so. Also

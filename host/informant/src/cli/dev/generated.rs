@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use informant_config::ScriptRunnersSection;
 use informant_plugin_host::{Inspection, ReconcilerRules};
-use informant_spec::{ContentSource, allow_line};
+use informant_spec::{ALLOW_EVENTS, ContentSource, allow_line};
 use serde_json::json;
 
 use crate::files::read_content;
@@ -74,6 +74,9 @@ fn text(name: &str, content: &str, inspection: &Inspection, objects: &[(String, 
     let needs = inspection.manifest.kube_requirements();
     if !needs.is_empty() {
         text.extend([&allow_line(&[], &needs), "\n"]);
+    }
+    if inspection.manifest.needs_events() {
+        text.extend([ALLOW_EVENTS, "\n"]);
     }
     text
 }

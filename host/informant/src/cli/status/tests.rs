@@ -113,6 +113,7 @@ fn loaded() -> LoadedView {
         writes_paused_ms: None,
         kv: None,
         closed_hosts: Vec::new(),
+        timers: Vec::new(),
         paused: false,
         dry_run: false,
         keyed: false,
@@ -134,6 +135,7 @@ fn failing() -> LoadedView {
         retries: vec![
             RetryView {
                 object: Some("default/web-2".into()),
+                timer: None,
                 cluster: "east".into(),
                 resource: "v1/pods".into(),
                 event: "update".into(),

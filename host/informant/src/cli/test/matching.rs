@@ -164,7 +164,7 @@ pub(super) fn brief(stream: Stream, happened: &Value, mentioned: &BTreeSet<Strin
         return happened.clone();
     };
     let is_worth_it = |name: &str, value: &Value| match (stream, name) {
-        (Stream::Calls, "attempt") => value != 0,
+        (Stream::Calls, "attempt" | "missed") => value != 0,
         (Stream::Calls, "result") | (Stream::Writes, "result") => value != "ok",
         (Stream::Log, "level") => value != "info",
         (Stream::Calls, "reason") | (Stream::Http, "headers") | (Stream::Writes, "kind" | "options") => false,
@@ -184,6 +184,7 @@ pub(super) fn brief(stream: Stream, happened: &Value, mentioned: &BTreeSet<Strin
     let text = |name: &str| kept.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     match stream {
         Stream::Calls if is_call(&["call", "object"]) => format!("{} {}", text("call"), text("object")).into(),
+        Stream::Calls if is_call(&["call", "timer"]) => format!("{} {}", text("call"), text("timer")).into(),
         Stream::Calls if is_call(&["call"]) => text("call").into(),
         Stream::Log if only(&["message"]) => text("message").into(),
         _ => Value::Object(kept),

@@ -73,7 +73,7 @@ impl Prepared {
         let inspection = guests.block_on(guests.host().inspect(&content, draft.of_plugin().config))?;
         let kinds = kinds_of(&scenario)?;
         let versions = versions(&scenario, builder, &guests, &draft)?;
-        let (plugin, config, text) = draft.complete(&scenario, &content, &inspection.manifest, &kinds)?;
+        let (plugin, config, text) = draft.complete(&scenario, &content, &inspection, &kinds)?;
         let has_keys = configuration::has_keys(&scenario, &config);
         let mut prepared = Prepared {
             scenario,

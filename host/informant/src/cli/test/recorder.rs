@@ -3,7 +3,9 @@
 use std::fmt::{Debug, Write as _};
 use std::sync::{Arc, Mutex};
 
-use informant_plugin_host::{KubeApi, KubeCall, KubeError, KubeFuture, KubeRequest, ObservedCall, PluginObserver};
+use informant_plugin_host::{
+    KubeApi, KubeCall, KubeError, KubeFuture, KubeRequest, KubernetesEvent, ObservedCall, PluginObserver,
+};
 use serde_json::{Value, json};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -28,6 +30,7 @@ pub(super) struct Recorded {
     pub(super) log: Vec<Value>,
     pub(super) writes: Vec<Value>,
     pub(super) http: Vec<Value>,
+    pub(super) events: Vec<Value>,
     /// Warnings and errors of Informant.
     notes: Vec<String>,
 }
@@ -68,6 +71,10 @@ impl PluginObserver for Recorder {
     fn called(&self, _plugin: &str, call: ObservedCall) {
         lock(&self.0).calls.push(call);
     }
+
+    fn recorded(&self, _plugin: &str, event: &KubernetesEvent) {
+        lock(&self.0).events.push(recorded::event(event));
+    }
 }
 
 struct RecordedCluster {
@@ -77,7 +84,9 @@ struct RecordedCluster {
 
 impl KubeApi for RecordedCluster {
     fn call(&self, call: KubeCall) -> KubeFuture {
-        let Some(mut write) = recorded::write(&KubeRequest::from(&call)) else {
+        // Kubernetes Events are no writes of a handler: they are recorded when it makes them.
+        let write = recorded::write(&KubeRequest::from(&call)).filter(|_| !call.is_event());
+        let Some(mut write) = write else {
             return self.clusters.call(call);
         };
         let (answer, recorder) = (self.clusters.call(call), self.recorder.clone());

@@ -81,7 +81,7 @@ fn shown(request: &Map<String, Value>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use informant_plugin_host::{KubeAction, KubeAddress, KubeDelete, KubePropagation};
+    use informant_plugin_host::{KubeAction, KubeAddress, KubeDelete, KubePropagation, KubePurpose};
     use informant_spec::KubeResource;
     use serde_json::json;
 
@@ -98,6 +98,7 @@ mod tests {
                 subresource: String::new(),
             },
             action: KubeAction::Delete(options),
+            purpose: KubePurpose::Plugin,
             answer_bytes_max: 1 << 20,
         }
     }

@@ -160,7 +160,7 @@ impl Checks<'_> {
                     }
                 }
             },
-            Action::Wait(_) | Action::Http(_) | Action::Swap(_) | Action::Requeue(None) => {}
+            Action::Wait(_) | Action::Http(_) | Action::Swap(_) | Action::Timer(_) | Action::Requeue(None) => {}
         }
     }
 
@@ -239,6 +239,7 @@ impl Checks<'_> {
                 Stream::Writes => self.write(entry),
                 Stream::DeadLetters => self.about(entry),
                 Stream::Http => self.request(entry),
+                Stream::Events => self.event(entry),
                 Stream::Log => {}
             }
         }
@@ -248,6 +249,8 @@ impl Checks<'_> {
         let call = entry.pattern.get("call").and_then(Value::as_str);
         let role = match call {
             Some("on-add" | "on-update" | "on-delete") => Some(Role::EventHandler),
+            Some("reconcile") => Some(Role::Reconciler),
+            Some("on-timer") => Some(Role::TimerHandler),
             Some("on-synced") => Some(Role::SyncHandler),
             Some("save" | "restore") => Some(Role::State),
             _ => None,
@@ -317,6 +320,13 @@ impl Checks<'_> {
                 verb.unwrap_or("patch")
             );
             self.refuse(entry.position, message, help);
+        }
+    }
+
+    fn event(&mut self, entry: &Entry) {
+        if self.spec().is_some_and(|spec| !spec.allow_events) {
+            let help = "grant it: allow.events = true";
+            self.refuse(entry.position, "the plugin may not record Kubernetes Events", help);
         }
     }
 

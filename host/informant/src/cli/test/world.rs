@@ -18,7 +18,7 @@ use informant_apiserver::{ApiServer, Kind, Options};
 use informant_cache::listener::RequeueResult;
 use informant_cache::{Moment, Source};
 use informant_object::Key;
-use informant_plugin_host::{HttpClient, KeyValue, Plugin};
+use informant_plugin_host::{HttpClient, KeyValue, Plugin, TimerTriggered};
 use informant_spec::Content;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -183,6 +183,7 @@ impl World {
             },
             Action::Requeue(about) => self.requeue(about.as_ref())?,
             Action::Trigger(about) => self.trigger(about)?,
+            Action::Timer(timer) => self.run_timer(timer)?,
         }
         self.pass(SETTLE).await;
         Ok(())
@@ -260,6 +261,17 @@ impl World {
         );
         anyhow::ensure!(is_known, what);
         Ok(())
+    }
+
+    fn run_timer(&self, timer: &str) -> Result<()> {
+        let plugin = self.running()?;
+        match plugin.trigger_timer(timer) {
+            TimerTriggered::Queued | TimerTriggered::Waiting => Ok(()),
+            TimerTriggered::Unknown => {
+                let known: Vec<String> = plugin.status().timers.into_iter().map(|timer| timer.name).collect();
+                anyhow::bail!("the plugin has no timer {timer:?}; it has {}", known.join(", "))
+            }
+        }
     }
 
     fn trigger(&self, about: &Reference) -> Result<()> {

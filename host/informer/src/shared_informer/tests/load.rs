@@ -40,7 +40,7 @@ async fn work(listener: ListenerHandle, environment: Arc<TokioEnvironment>, know
                     known.0.insert(object.name().to_owned(), object.version().to_string())
                 }
                 Notification::Delete { key, .. } => known.0.remove(key.name()),
-                Notification::Synced => None,
+                Notification::Synced | Notification::Tick(_) => None,
             };
         }
         deliveries.done(&delivery);

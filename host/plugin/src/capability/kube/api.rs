@@ -23,6 +23,11 @@ pub trait KubeApi: Send + Sync + 'static {
     /// JSON document.
     fn call(&self, call: KubeCall) -> KubeFuture;
 
+    /// The name of this process, for Kubernetes Events: at most 128 bytes.
+    fn process(&self) -> &str {
+        "informant"
+    }
+
     /// The full name of a cluster, which may be empty for the only one. So that each object has one address.
     /// Errors: [`KubeErrorCode::Invalid`] if there is no such cluster.
     fn cluster(&self, name: &str) -> Result<String, KubeError> {
@@ -37,8 +42,27 @@ pub struct KubeCall {
     pub plugin: Arc<str>,
     pub address: KubeAddress,
     pub action: KubeAction,
+    pub purpose: KubePurpose,
     /// The largest accepted response in bytes. A larger one can be discarded: it is [`KubeErrorCode::TooLarge`].
     pub answer_bytes_max: usize,
+}
+
+/// What a call is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KubePurpose {
+    /// The plugin asked for it.
+    #[default]
+    Plugin,
+    /// It records a Kubernetes Event.
+    Event,
+}
+
+impl KubeCall {
+    /// Whether it records a Kubernetes Event.
+    #[must_use]
+    pub fn is_event(&self) -> bool {
+        self.purpose == KubePurpose::Event
+    }
 }
 
 /// The address of an object or a collection.
@@ -91,7 +115,7 @@ pub struct KubeList {
     pub cursor: String,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct KubeWrite {
     /// The field manager. Never empty.
     pub field_manager: String,
@@ -410,6 +434,7 @@ mod tests {
 
     fn options(action: KubeAction) -> String {
         let call = KubeCall {
+            purpose: KubePurpose::Plugin,
             plugin: Arc::from("greeter"),
             address: KubeAddress {
                 cluster: String::new(),

@@ -16,6 +16,12 @@ impl KubeCaller {
             .map_err(ApiError::from)
     }
 
+    /// Adds a write of a child, which does not count among those that the call may defer.
+    pub(super) fn defer_child(&mut self, address: Address, action: KubeAction) -> Result<(), KubeError> {
+        let write = self.write(address, Ok(action))?;
+        self.deferred.push_child(write)
+    }
+
     fn write(&self, address: Address, action: Result<KubeAction, KubeError>) -> Result<DeferredWrite, KubeError> {
         self.check()?;
         let plugin = &self.plugin;

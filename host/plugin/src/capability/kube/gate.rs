@@ -7,7 +7,7 @@ use std::time::Duration;
 use informant_spec::{KubeVerb, ResourceAttributes};
 use tokio::sync::Semaphore;
 
-use super::api::{KubeAction, KubeAddress, KubeApi, KubeCall, KubeError, KubeErrorCode, KubePatchKind};
+use super::api::{KubeAction, KubeAddress, KubeApi, KubeCall, KubeError, KubeErrorCode, KubePatchKind, KubePurpose};
 use super::document;
 use super::plugin::{KubeGrants, KubePlugin};
 use super::writes::{Target, WriteInFlight};
@@ -69,6 +69,7 @@ pub(crate) async fn send(
         plugin: Arc::clone(&plugin.plugin),
         address,
         action,
+        purpose: KubePurpose::Plugin,
         answer_bytes_max: KUBE_ANSWER_BYTES_MAX,
     };
     let recorded = way.recorder.map(|recorder| (recorder, KubeRequest::from(&call)));
@@ -161,9 +162,8 @@ fn begin_write(
         name: name.clone(),
         ..address.clone()
     };
-    let is_delete = matches!(action, KubeAction::Delete(_));
     let cached = |address: &KubeAddress| plugin.cache.version(address);
-    Ok(Some(plugin.own.begin(target, &at, is_delete, cached)))
+    Ok(Some(plugin.own.begin(target, &at, action, cached)))
 }
 
 /// The version of the object in the response to a write, if it has one.

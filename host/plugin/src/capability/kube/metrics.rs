@@ -21,6 +21,7 @@ pub(crate) struct KubeSeries {
     waiting_bytes: Gauge,
     full: Counter,
     spaced: Counter,
+    prunes_skipped: Lazy<Counter>,
 }
 
 /// 100 us to 26 s, by factors of four.
@@ -38,6 +39,7 @@ impl Default for KubeSeries {
             waiting_bytes: Gauge::default(),
             full: Counter::default(),
             spaced: Counter::default(),
+            prunes_skipped: Lazy::default(),
         }
     }
 }
@@ -81,6 +83,11 @@ impl SeriesSet for KubeSeries {
             "Calls that were spaced because a plugin writes to one object again and again",
             |of| &of.spaced,
         ),
+        FamilyOf::new(
+            "plugin_prunes_skipped",
+            "Calls in which no child was deleted because the cache may lack something",
+            |of| &of.prunes_skipped,
+        ),
     ];
 }
 
@@ -105,6 +112,11 @@ impl KubeSeries {
     /// The next call of a key is spaced.
     pub(super) fn count_spaced(&self) {
         self.spaced.inc();
+    }
+
+    /// No child was deleted, because the cache may lack something.
+    pub(super) fn count_prune_skipped(&self) {
+        self.prunes_skipped.get().inc();
     }
 
     /// The queue of writes has reached a bound.

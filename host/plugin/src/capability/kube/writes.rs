@@ -26,10 +26,11 @@
 //!
 //! A merge patch or an update that would change nothing is not sent ([`unchanged`]): if the object is in a live source
 //! of the plugin's informers, which keeps all fields that the write touches, and if the cache has seen the plugin's own
-//! writes to it ([`own`]). With `writes: "seen"` in the manifest the event ends when the cache has seen its writes
-//! ([`seen`]), and so it does for a reconciler: what had not been seen in time the next call of the key learns
-//! ([`behind`]). A key whose calls write to one object again and again is spaced ([`spacing`]): the end of its event
-//! waits, and with it the next call. Direct calls count like deferred ones.
+//! writes to it ([`own`]). Nor is an apply, if the cache has what the same apply has made or found last. With
+//! `writes: "seen"` in the manifest the event ends when the cache has seen its writes ([`seen`]), and so it does for a
+//! reconciler: what had not been seen in time the next call of the key learns ([`behind`]). A key whose calls write to
+//! one object again and again is spaced ([`spacing`]): the end of its event waits, and with it the next call. Direct
+//! calls count like deferred ones.
 //!
 //! The queue is a state machine without a clock, tasks or I/O; the writer adds them.
 

@@ -137,6 +137,16 @@ impl KvPlugin {
         }
     }
 
+    /// Whether keys outlive the process.
+    pub(super) fn is_persisted(&self) -> bool {
+        self.api.is_some()
+    }
+
+    /// The stored keys, if they were opened.
+    pub(super) fn stored(&self) -> Option<&Arc<dyn KvSpace>> {
+        self.space.get()
+    }
+
     /// The stored keys.
     pub(super) async fn open(&self) -> Answer<Arc<dyn KvSpace>> {
         let Some(api) = &self.api else {

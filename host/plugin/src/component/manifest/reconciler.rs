@@ -77,11 +77,13 @@ pub enum By {
     Index(String),
 }
 
-/// The parts of an object whose changes count. That it is being deleted always does.
+/// The parts of an object whose changes count. That it is being deleted, and its finalizers, always do.
 #[derive(Clone, Debug)]
 pub struct When {
     written: Vec<String>,
     compared: Payload,
+    /// `generation` is one of them.
+    has_generation: bool,
 }
 
 impl When {
@@ -91,8 +93,9 @@ impl When {
         if old.ptr_eq(new) {
             return false;
         }
-        // A head may lack fields.
-        if !old.holds(&self.compared) || !new.holds(&self.compared) {
+        // Of kinds without a generation, any change counts. A head may lack fields.
+        let lacks_generation = self.has_generation && !new.metadata().contains("\"generation\":");
+        if lacks_generation || !old.holds(&self.compared) || !new.holds(&self.compared) {
             return !old.has_same_content(new);
         }
         let (mut before, mut after) = (Vec::new(), Vec::new());
@@ -116,7 +119,11 @@ impl<'de> Deserialize<'de> for When {
                 "`when` is empty; list \"generation\", \"labels\" or JSON pointers, or leave it out for any change",
             ));
         }
-        let mut pointers = vec![pointer::<D>("/metadata/deletionTimestamp")?];
+        // A plugin that adds its finalizer before it does anything is called again for that.
+        let mut pointers = vec![
+            pointer::<D>("/metadata/deletionTimestamp")?,
+            pointer::<D>("/metadata/finalizers")?,
+        ];
         for part in &written {
             pointers.push(pointer::<D>(match &**part {
                 "generation" => "/metadata/generation",
@@ -126,6 +133,7 @@ impl<'de> Deserialize<'de> for When {
         }
         Ok(When {
             compared: Payload::fields(&pointers),
+            has_generation: written.iter().any(|part| part == "generation"),
             written,
         })
     }

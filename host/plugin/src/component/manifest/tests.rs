@@ -100,13 +100,13 @@ fn invalid_manifests_are_rejected_with_the_reason() {
     is not valid: invalid type: sequence, expected an object
     is not valid: missing field `version`
     has an empty `name`
-    is not valid: unknown field `evnts`, expected one of `name`, `version`, `roles`, `events`, `reconciler`, `indexes`, `needs`, `writes`, `metrics`, `parallel`; did you mean `events`?
+    is not valid: unknown field `evnts`, expected one of `name`, `version`, `roles`, `events`, `reconciler`, `timers`, `indexes`, `needs`, `writes`, `metrics`, `parallel`; did you mean `events`?
     is not valid: events[0]: missing field `apiVersion`
     is not valid: events[0].payload: unknown variant `all`, expected one of `none`, `whole`, `metadata`, `fields`
     is not valid: events[0].payload: `fields`: JSON pointer "spec" does not begin with "/"; write "/spec/nodeName", not "spec.nodeName"
     is not valid: events[0].payload: `fields` is empty; list at least one JSON pointer, or use "metadata"
     has two entries in `events` for v1 Pod
-    is not valid: needs[0]: unknown variant `http`, expected `kube`
+    is not valid: needs[0]: unknown variant `http`, expected `kube` or `events`
     is not valid: needs[0].kube.verbs[0]: unknown variant `watch`, expected one of `get`, `list`, `create`, `update`, `patch`, `delete`
     is not valid: needs[0].kube.resource: "pods" is not a resource: a version and a plural are required; write `v1/pods` or `apps/v1/deployments`
     has an entry for v1/pods in `needs`, in which `verbs` is empty; list at least one of get, list, create, update, patch, delete
@@ -250,7 +250,7 @@ fn a_manifest_that_activates_only_state_is_rejected() {
     };
     let both = refused(&[Role::EventHandler, Role::State]);
     assert_eq!(both, refused(&[Role::State]));
-    insta::assert_snapshot!(both, @"lists only state in `roles`, which is never called by itself; list event-handler, reconciler, sync-handler or index-funcs, too");
+    insta::assert_snapshot!(both, @"lists only state in `roles`, which is never called by itself; list event-handler, reconciler, timer-handler, sync-handler or index-funcs, too");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -50,11 +51,20 @@ class SyncedCall(NamedTuple):
     """Delivers the end of a list."""
 
 
-Call = ObjectCall | DeletedCall | SyncedCall
+class TimerCall(NamedTuple):
+    """Runs a timer."""
+
+    timer: str
+    scheduled: datetime
+    #: How many earlier runs it stands for.
+    missed: int = 0
+
+
+Call = ObjectCall | DeletedCall | SyncedCall | TimerCall
 
 
 @dataclass
-class Timer:
+class LaterCall:
     """A call that is due later: a retry, or one that the plugin asked for."""
 
     key: Any
@@ -78,7 +88,7 @@ class Calls:
         self._root = root
         #: Seconds since the steps began.
         self.now = 0.0
-        self._timers: dict[Any, Timer] = {}
+        self._later: dict[Any, LaterCall] = {}
         self.dead_letters: dict[Any, DeadLetter] = {}
 
     def event(self, key: Any, before: Any, reason: str) -> None:
@@ -106,13 +116,23 @@ class Calls:
         object = self._driver.host.cluster.objects.get(key)
         return object if object is not None and self._driver._selects(object) else None
 
-    def _retry(self, key: Any) -> Timer | None:
-        timer = self._timers.get(key)
-        return None if timer is None or timer.failures is None else timer
+    def _retry(self, key: Any) -> LaterCall | None:
+        later = self._later.get(key)
+        return None if later is None or later.failures is None else later
 
     def ask(self, key: Any, call: Call) -> None:
         """Makes a call that somebody asks for, unless a retry is due."""
         if self._retry(key) is None:
+            self.make(key, call)
+        self.settle()
+
+    def run_timer(self, call: TimerCall) -> None:
+        """Runs a timer. While a retry of it is due, that stands for the run, too."""
+        key = ("timer", call.timer)
+        retry = self._retry(key)
+        if retry is not None and isinstance(retry.call, TimerCall):
+            retry.attempt, retry.call = 0, call._replace(missed=retry.call.missed + 1)
+        else:
             self.make(key, call)
         self.settle()
 
@@ -136,7 +156,7 @@ class Calls:
         # An event that the plugin is not called for cancels nothing.
         if len(self._driver.calls) == calls:
             return
-        self._timers.pop(key, None)
+        self._later.pop(key, None)
         if failed is None or failed.kind == "permanent":
             self._end(key, call, failed)
             return
@@ -146,7 +166,7 @@ class Calls:
             after, failures = min(BACK_OFF_FIRST * 2**failures, BACK_OFF_MAX), failures + 1
         if isinstance(call, ObjectCall) and call.known is Known.EXACTLY:
             call = call._replace(known=Known.MAYBE)
-        self._timers[key] = Timer(key, self.now + after, call, attempt + 1, failures)
+        self._later[key] = LaterCall(key, self.now + after, call, attempt + 1, failures)
 
     def _end(self, key: Any, call: Call, failed: Failed | None) -> None:
         """A call has succeeded, or is not retried."""
@@ -154,7 +174,7 @@ class Calls:
         if failed is None:
             self._keep_requeue(key)
         # A dead letter is about an object.
-        elif not isinstance(call, SyncedCall):
+        elif isinstance(call, (ObjectCall, DeletedCall)):
             self.dead_letters[key] = DeadLetter(failed.message, call)
         # It was created again while the delete was retried.
         if isinstance(call, DeletedCall) and self._received(key) is not None:
@@ -164,6 +184,10 @@ class Calls:
         driver, now = self._driver, self._received(key)
         if isinstance(call, SyncedCall):
             driver._synced(key[0], attempt)
+        elif isinstance(call, TimerCall):
+            # A swap may have removed it while a retry was due.
+            if call.timer in driver._timers:
+                driver.tick(call.timer, scheduled=call.scheduled, missed=call.missed, attempt=attempt)
         elif isinstance(call, DeletedCall):
             driver._call_delete(call.reason, attempt, key, call.last, call.final_state_unknown)
         elif now is not None and call.known is Known.EXACTLY:
@@ -180,18 +204,18 @@ class Calls:
         call: Call = ObjectCall("requeue-after", Known.ASKED)
         if requeue.deleted is not None:
             call = DeletedCall("requeue-after", *requeue.deleted)
-        self._timers[key] = Timer(key, self.now + max(requeue.seconds, REQUEUE_MIN), call, 0, None)
+        self._later[key] = LaterCall(key, self.now + max(requeue.seconds, REQUEUE_MIN), call, 0, None)
 
     def wait(self, seconds: float) -> None:
         end = self.now + seconds
         while True:
-            due = sorted((timer for timer in self._timers.values() if timer.due <= end), key=lambda timer: timer.due)
+            due = sorted((later for later in self._later.values() if later.due <= end), key=lambda later: later.due)
             if not due:
                 break
-            timer = due[0]
-            self.now = max(self.now, timer.due)
-            del self._timers[timer.key]
-            self.make(timer.key, timer.call, timer.attempt, timer.failures or 0)
+            later = due[0]
+            self.now = max(self.now, later.due)
+            del self._later[later.key]
+            self.make(later.key, later.call, later.attempt, later.failures or 0)
             self.settle()
         self.now = end
 

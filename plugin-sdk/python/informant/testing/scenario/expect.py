@@ -11,7 +11,7 @@ from .format import STREAMS, entries_of
 from .nodes import Node, seconds_of
 
 #: In these members, ``*`` stands for any text.
-_WITH_PATTERNS = ("error", "message", "url")
+_WITH_PATTERNS = ("error", "message", "note", "url")
 
 
 def shown(value: Any) -> str:

@@ -11,9 +11,22 @@ from ..cluster import resource_of
 from .nodes import Node
 
 _MEMBERS = ("config", "http", "kv", "name", "objects", "path", "plugin", "steps")
-_ACTIONS = ("apply", "delete", "http", "patch", "requeue", "swap", "trigger", "wait")
+_ACTIONS = ("apply", "delete", "http", "patch", "requeue", "swap", "timer", "trigger", "wait")
 _ANSWER = ("after", "body", "error", "headers", "method", "status", "times", "url")
-_EXPECT = ("absent", "calls", "deadLetters", "http", "indexes", "kv", "log", "metrics", "objects", "refused", "writes")
+_EXPECT = (
+    "absent",
+    "calls",
+    "deadLetters",
+    "events",
+    "http",
+    "indexes",
+    "kv",
+    "log",
+    "metrics",
+    "objects",
+    "refused",
+    "writes",
+)
 
 #: Sections of the process, which have no effect.
 _IGNORED = ("admin", "cache", "cluster", "health", "http", "state")
@@ -44,23 +57,28 @@ class Stream(NamedTuple):
 
 
 def _short_call(text: str) -> dict[str, Any]:
-    call, _, object = text.partition(" ")
-    return {"call": call, **({"object": object} if object else {}), "result": "ok"}
+    call, _, about = text.partition(" ")
+    member = "timer" if call == "on-timer" else "object"
+    return {"call": call, **({member: about} if about else {}), "result": "ok"}
 
 
 STREAMS = {
-    "calls": Stream(("attempt", "call", "error", "object", "reason", "requeueAfter", "result"), _short_call),
+    "calls": Stream(
+        ("attempt", "call", "error", "missed", "object", "reason", "requeueAfter", "result", "timer"), _short_call
+    ),
     "log": Stream(("fields", "level", "message"), lambda message: {"message": message}),
     "writes": Stream(("document", "kind", "object", "result", "subresource", "verb")),
     "http": Stream(("body", "error", "headers", "method", "status", "url")),
+    "events": Stream(("action", "note", "reason", "regarding", "related", "type")),
     "deadLetters": Stream(("error", "object"), lambda object: {"object": object}),
 }
 
 _CHOICES = {
-    "call": ("on-add", "on-update", "on-delete", "on-synced", "save", "restore"),
+    "call": ("on-add", "on-update", "on-delete", "on-timer", "on-synced", "save", "restore"),
     "verb": ("create", "update", "patch", "delete"),
     "level": ("info", "warn", "error"),
     "kind": ("merge", "json", "strategic", "apply"),
+    "type": ("Normal", "Warning"),
 }
 
 
@@ -224,6 +242,8 @@ def _action(name: str, node: Node, folder: str) -> Any:
         return _answers(node)
     if name == "swap":
         return os.path.join(folder, node.text())
+    if name == "timer":
+        return node.text()
     return None if name == "requeue" and node.value == "all" else _reference(node)
 
 

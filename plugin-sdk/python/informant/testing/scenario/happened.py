@@ -8,7 +8,7 @@ from typing import Any
 
 from ..cluster import Sent
 from ..driver import HandlerCall
-from ..fake import LogLine
+from ..fake import LogLine, RecordedEvent
 from .format import STREAMS, Expect
 from .nodes import Node
 
@@ -25,7 +25,14 @@ def line_of(line: LogLine) -> dict[str, Any]:
 def call_of(call: HandlerCall) -> dict[str, Any]:
     members = call._asdict()
     members["requeueAfter"] = members.pop("requeue_after")
+    if call.timer is None:
+        del members["timer"], members["missed"]
     return members
+
+
+def event_of(event: RecordedEvent) -> dict[str, Any]:
+    related = None if event.related is None else str(event.related)
+    return {**event._asdict(), "regarding": str(event.regarding), "related": related}
 
 
 def write_of(sent: Sent) -> dict[str, Any]:
@@ -53,7 +60,7 @@ def _value(text: str) -> Any:
         return text
 
 
-def expected_calls(expect: Expect | None) -> list[tuple[str, str | None, Node]]:
+def expected_calls(expect: Expect | None) -> list[tuple[Any, Node]]:
     if expect is None or not expect.node.has("calls"):
         return []
     calls = expect.node.at("calls")
@@ -63,5 +70,5 @@ def expected_calls(expect: Expect | None) -> list[tuple[str, str | None, Node]]:
         short = STREAMS["calls"].short
         value = short(entry.value) if isinstance(entry.value, str) and short else entry.value
         if "call" in value:
-            found.append((value["call"], value.get("object"), entry))
+            found.append((value, entry))
     return found

@@ -13,10 +13,10 @@ from ...errors import HostError, HttpError, KubeError
 from ...host import ROLES, HttpRequest
 from ..cluster import merged, resource_of
 from ..driver import Driver
-from .calls import Calls, Known, ObjectCall, SyncedCall
+from .calls import Calls, Known, ObjectCall, SyncedCall, TimerCall
 from .expect import difference, fits, kv_difference, members_differences, shown, stream_differences
 from .format import STREAMS, Expect, Reference, Scenario, Step, reference_text
-from .happened import call_of, expected_calls, key_text, line_of, write_of
+from .happened import call_of, event_of, expected_calls, key_text, line_of, write_of
 from .nodes import Node
 
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -25,6 +25,7 @@ _ROLES = {
     "on-add": "event-handler",
     "on-update": "event-handler",
     "on-delete": "event-handler",
+    "on-timer": "timer-handler",
     "on-synced": "sync-handler",
     "save": "state",
     "restore": "state",
@@ -84,6 +85,8 @@ class Run:
             driver.serve_http(self._answer)
         if "kube" not in allow:
             driver.refuse_kube(KubeError("denied", "not granted (allow.kube)"))
+        if allow.get("events") is not True:
+            driver.refuse_events(HostError("denied", "not granted (allow.events)"))
         if not plugin.has_kv:
             driver.host.kv_error = HostError("denied", _NO_STATE)
         driver.host.index_remedy = _INDEX_REMEDY.format
@@ -153,6 +156,9 @@ class Run:
             self._refusable(lambda: self._started.swap(value))
         elif step.action == "trigger":
             self._calls.ask(self._existing(value), ObjectCall("trigger", Known.ASKED))
+        elif step.action == "timer":
+            self._check_timer(value, step.node.at("timer"))
+            self._calls.run_timer(TimerCall(value, START + timedelta(seconds=self._calls.now)))
         elif step.action == "requeue":
             self._redeliver(step.node, value)
 
@@ -253,15 +259,26 @@ class Run:
                 if resource not in resources and not is_covered:
                     why = f"no informer of the plugin watches {resource}, and allow.kube does not cover it"
                     step.node.at("apply").fail(why)
-            for call, object, node in expected_calls(step.expect):
-                if not self._has(_ROLES[call]):
-                    node.fail(f"the plugin has no function for {call}")
-                resource = (object or "").split(" ")[0]
+            if step.action == "timer":
+                self._check_timer(step.value, step.node.at("timer"))
+            for call, node in expected_calls(step.expect):
+                if not self._has(_ROLES[call["call"]]):
+                    node.fail(f"the plugin has no function for {call['call']}")
+                if call.get("timer") is not None:
+                    self._check_timer(call["timer"], node)
+                resource = (call.get("object") or "").split(" ")[0]
                 if resource and resource not in resources:
                     node.fail(f"no informer of the plugin watches {resource}")
             if step.expect is not None and step.expect.node.has("metrics"):
                 for series, node in step.expect.node.at("metrics").members():
                     self._series(series, node)
+
+    def _check_timer(self, timer: str, node: Node) -> None:
+        names = self._started._timers
+        if timer not in names:
+            node.fail(
+                f"the plugin has no timer {timer}, only {', '.join(names)}" if names else "the plugin has no timers"
+            )
 
     def _compare(self, expect: Expect) -> list[str]:
         node, differences = expect.node, []
@@ -292,6 +309,7 @@ class Run:
             "log": [line_of(line) for line in host.logs if line.level not in ("trace", "debug")],
             "writes": [write_of(sent) for sent in host.cluster.sent],
             "http": self._requests,
+            "events": [event_of(event) for event in host.events],
             "deadLetters": [{"object": self._shown(key), "error": letter.message} for key, letter in letters],
         }
 

@@ -12,6 +12,7 @@ use super::yaml::Node;
 use crate::failure::Failure;
 use crate::log::Level;
 use crate::testing::cache::LogLine;
+use crate::testing::events::RecordedEvent;
 use crate::testing::exported::Exported;
 
 /// What differs if the plugin is refused when it starts: nothing else happens then.
@@ -76,6 +77,7 @@ impl<P: Exported> Run<'_, P> {
             ("calls", Value::Array(mem::take(&mut self.driver.calls))),
             ("log", log),
             ("writes", Value::Array(self.driver.cache.take_sent())),
+            ("events", cache.take_events().iter().map(event_of).collect()),
             ("http", Value::Array(mem::take(&mut self.requests.borrow_mut().made))),
             ("deadLetters", dead_letters),
         ];
@@ -125,6 +127,21 @@ impl<P: Exported> Run<'_, P> {
             _ => amounts.iter().sum(),
         })
     }
+}
+
+fn event_of(event: &RecordedEvent) -> Value {
+    let RecordedEvent {
+        event_type,
+        reason,
+        action,
+        note,
+        regarding,
+        related,
+    } = event;
+    json!({
+        "type": event_type, "reason": reason, "action": action, "note": note,
+        "regarding": regarding.to_string(), "related": related.as_ref().map(ToString::to_string),
+    })
 }
 
 fn line_of(line: &LogLine) -> Value {

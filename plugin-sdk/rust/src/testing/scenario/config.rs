@@ -17,6 +17,7 @@ pub(super) struct Plugin {
     /// `None` without a section.
     pub(super) name: Option<String>,
     pub(super) config: Option<Value>,
+    pub(super) allows_events: bool,
     pub(super) allows_http: bool,
     pub(super) allows_kube: bool,
     /// What a `swap` by itself names.
@@ -94,10 +95,12 @@ fn plugin(root: &Node, config: &Node) -> Read<Plugin> {
     };
     refuse_others(section, &PLUGIN)?;
     let value = |name: &str| section.get(name).map(|node| node.value.clone());
-    let allows = |what: &str| section.value.pointer(&format!("/allow/{what}")).is_some();
+    let allowed = |what: &str| section.value.pointer(&format!("/allow/{what}"));
+    let allows = |what: &str| allowed(what).is_some();
     Ok(Plugin {
         name: Some(name),
         config: value("config"),
+        allows_events: allowed("events").is_some_and(|value| *value == true),
         allows_http: allows("http"),
         allows_kube: allows("kube"),
         path: value("component").or_else(|| value("script")),

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::format::{Reference, one_of, reference};
 use super::yaml::{Node, Read};
 
-const CALLS: &str = "on-add on-delete on-synced on-update restore save";
+const CALLS: &str = "on-add on-delete on-synced on-timer on-update restore save";
 
 /// A list.
 #[derive(Debug)]
@@ -27,6 +27,7 @@ pub(super) fn listed(name: &str, node: &Node) -> Read<Listed> {
     for entry in includes.unwrap_or(node).list()? {
         let value = match (name, entry.value.as_str()) {
             ("calls", Some(text)) => match text.split_once(' ') {
+                Some(("on-timer", timer)) => json!({ "call": "on-timer", "timer": timer, "result": "ok" }),
                 Some((call, object)) => json!({ "call": known_call(entry, call)?, "object": object, "result": "ok" }),
                 None => json!({ "call": known_call(entry, text)?, "result": "ok" }),
             },
@@ -62,7 +63,8 @@ fn checked(list: &str, entry: &Node) -> Read<Value> {
         return options.needs_informant("options of writes");
     }
     entry.check_members(match list {
-        "calls" => "attempt call error object reason requeueAfter result",
+        "calls" => "attempt call error missed object reason requeueAfter result timer",
+        "events" => "action note reason regarding related type",
         "log" => "fields level message",
         "writes" => "document kind object result subresource verb",
         "http" => "body error headers method status url",
@@ -78,12 +80,13 @@ fn checked(list: &str, entry: &Node) -> Read<Value> {
                 let lower = |(name, node): (&str, &Node)| (name.to_lowercase(), node.value.clone());
                 Value::Object(node.members()?.map(lower).collect())
             }
-            "attempt" | "status" => node.whole()?.into(),
+            "attempt" | "missed" | "status" => node.whole()?.into(),
             "requeueAfter" => humantime::format_duration(node.duration()?).to_string().into(),
             "method" => node.text()?.to_uppercase().into(),
             "result" if list == "calls" && node.value == "trap" => {
                 return node.needs_informant("a trap, since a panic of the plugin ends the test");
             }
+            "regarding" | "related" => described(node)?.into(),
             name => {
                 choice(list, name, node)?;
                 node.value.clone()
@@ -94,11 +97,25 @@ fn checked(list: &str, entry: &Node) -> Read<Value> {
     Ok(Value::Object(members))
 }
 
+/// An object, as an Event describes it.
+fn described(node: &Node) -> Read<&str> {
+    let text = node.text()?;
+    let key = text.split_once(' ').map_or("", |(_, key)| key);
+    match key.is_empty() || key.contains(' ') {
+        false => Ok(text),
+        true => node.fail(format_args!(
+            "{} is not an object: write KIND NAMESPACE/NAME, as in Pod shop/web-0",
+            node.value
+        )),
+    }
+}
+
 /// A text, of which there may be only some.
 fn choice(list: &str, name: &str, node: &Node) -> Read<()> {
     let choices = match (list, name) {
         ("calls", "call") => CALLS,
         ("calls", "result") => "ok permanent retry trap",
+        ("events", "type") => "Normal Warning",
         ("log", "level") => "error info warn",
         ("writes", "kind") => "apply json merge strategic",
         ("writes", "verb") => "create delete patch update",

@@ -6,7 +6,7 @@ use super::entries::Listed;
 use super::yaml::{Node, member_path};
 
 /// In these members, `*` stands for any text.
-const WILD: [&str; 3] = ["error", "message", "url"];
+const WILD: [&str; 4] = ["error", "message", "note", "url"];
 
 /// A value in a difference.
 fn shown(value: &Value) -> String {

@@ -16,10 +16,10 @@ use crate::testing::cluster::resource_of;
 
 // Names, with spaces between.
 const MEMBERS: &str = "config http kv name objects path plugin steps";
-const ACTIONS: &str = "apply delete http patch requeue swap trigger wait";
+const ACTIONS: &str = "apply delete http patch requeue swap timer trigger wait";
 const ANSWER: &str = "body error headers method status times url";
 const ANSWER_ERRORS: &str = "connect dns timeout";
-const EXPECT: &str = "absent calls deadLetters http indexes kv log metrics objects refused writes";
+const EXPECT: &str = "absent calls deadLetters events http indexes kv log metrics objects refused writes";
 
 /// Objects of these kinds have no namespace.
 const CLUSTER_SCOPED: &str = "ClusterRole ClusterRoleBinding CustomResourceDefinition IngressClass Namespace Node \
@@ -82,6 +82,8 @@ pub(super) enum Action {
     Swap,
     /// All, without one.
     Requeue(Option<Reference>),
+    /// The name of a timer.
+    Timer(String),
     Trigger(Reference),
 }
 
@@ -179,6 +181,7 @@ fn action(name: &str, node: &Node, plugin: &Plugin) -> Read<Action> {
         // The plugin of this test is the only one that there is.
         "swap" if Some(node.text()?) == plugin.path.as_ref().and_then(Value::as_str) => Action::Swap,
         "swap" => node.needs_informant("a swap by another version than the one in `path`")?,
+        "timer" => Action::Timer(node.text()?.to_owned()),
         "requeue" if node.value == "all" => Action::Requeue(None),
         "requeue" => Action::Requeue(Some(reference(node)?)),
         _ => Action::Trigger(reference(node)?),

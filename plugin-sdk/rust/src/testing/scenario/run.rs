@@ -12,7 +12,7 @@ use super::requests::Requests;
 use super::start::{context, start_indexer};
 use super::yaml::{Node, Read};
 use crate::action::Action as Done;
-use crate::event::{Reason, SourceId};
+use crate::event::{Reason, SourceId, Tick};
 use crate::failure::{Failure, Result};
 use crate::index_values::IndexValues;
 use crate::testing::cache::Key;
@@ -29,6 +29,9 @@ const BACK_OFF_FIRST: Duration = Duration::from_secs(1);
 const BACK_OFF_MAX: Duration = Duration::from_secs(300);
 const REQUEUE_MIN: Duration = Duration::from_millis(100);
 
+/// Stands for a source in the key of a timer, which has the timer's name.
+const TIMERS: u32 = u32::MAX;
+
 /// The most events of the plugin's own writes after one call.
 const EVENTS_MAX: usize = 1_000;
 
@@ -40,6 +43,8 @@ pub(super) enum Call {
     /// Delivers the end of an object, whose last state this is, and whether the final state is unknown.
     Deleted(Reason, Value, bool),
     Synced,
+    /// Runs the timer of its key: when the run was due, and how many it stands for.
+    Timer(String, u32),
 }
 
 /// What the plugin knows of an object before a call.
@@ -55,7 +60,7 @@ pub(super) enum Known {
 
 /// A call that is due later: a retry, or one that the plugin asked for.
 #[derive(Debug)]
-pub(super) struct Timer {
+pub(super) struct DelayedCall {
     due: Duration,
     call: Call,
     attempt: u32,
@@ -79,7 +84,7 @@ pub(super) struct Run<'s, P> {
     pub(super) watched: Vec<(String, String)>,
     pub(super) requests: Rc<RefCell<Requests>>,
     pub(super) dead_letters: Vec<DeadLetter>,
-    pub(super) timers: BTreeMap<Key, Timer>,
+    pub(super) delayed: BTreeMap<Key, DelayedCall>,
     pub(super) now: Duration,
     /// The values in the plugin's indexes, by uid and version of the object.
     pub(super) indexed: Rc<RefCell<BTreeMap<String, IndexValues>>>,
@@ -133,6 +138,7 @@ impl<P: Exported> Run<'_, P> {
             Action::Http(answers) => self.requests.borrow_mut().answers.clone_from(answers),
             Action::Swap => return Ok(self.swap().err()),
             Action::Requeue(reference) => self.redeliver(node, reference.as_ref())?,
+            Action::Timer(name) => self.tick(name)?,
             Action::Trigger(reference) => {
                 let key = self.existing(node, reference)?;
                 self.ask(&key, Call::Object(Reason::Trigger, Known::Asked))?;
@@ -180,8 +186,7 @@ impl<P: Exported> Run<'_, P> {
         };
         let finalizers = object["metadata"]["finalizers"].as_array();
         if finalizers.is_some_and(|finalizers| !finalizers.is_empty()) {
-            let now = std::time::UNIX_EPOCH + START + self.now;
-            object["metadata"]["deletionTimestamp"] = humantime::format_rfc3339_seconds(now).to_string().into();
+            object["metadata"]["deletionTimestamp"] = self.time().into();
             return self.change(object, Reason::Watch);
         }
         self.driver.cache.remove(SourceId(key.0), &key.1, &key.2);
@@ -205,8 +210,8 @@ impl<P: Exported> Run<'_, P> {
         let before = before.filter(|before| self.driver.receives(before));
         let now = self.received(key);
         let is_dead = self.dead_letters.iter().any(|letter| letter.key == *key);
-        let retry = self.timers.get_mut(key).filter(|timer| timer.failures.is_some());
-        let call = match (before, now, retry.as_ref().map(|timer| &timer.call)) {
+        let retry = self.delayed.get_mut(key).filter(|delayed| delayed.failures.is_some());
+        let call = match (before, now, retry.as_ref().map(|delayed| &delayed.call)) {
             // What follows is delivered after the end of the object before.
             (_, _, Some(Call::Deleted(..))) | (None, None, _) => return,
             (_, Some(_), Some(Call::Object(_, known))) => Call::Object(reason, known.clone()),
@@ -215,7 +220,7 @@ impl<P: Exported> Run<'_, P> {
             (Some(last), None, _) => Call::Deleted(reason, last, false),
         };
         match retry {
-            Some(timer) => (timer.attempt, timer.call) = (0, call),
+            Some(delayed) => (delayed.attempt, delayed.call) = (0, call),
             None => self.make(key, call, 0, 0),
         }
     }
@@ -227,10 +232,34 @@ impl<P: Exported> Run<'_, P> {
 
     /// Makes a call that somebody asks for, unless a retry is due.
     fn ask(&mut self, key: &Key, call: Call) -> Read<()> {
-        if self.timers.get(key).is_none_or(|timer| timer.failures.is_none()) {
+        if self.delayed.get(key).is_none_or(|delayed| delayed.failures.is_none()) {
             self.make(key, call, 0, 0);
         }
         self.settle()
+    }
+
+    /// Runs a timer. While a retry is due, that stands for this run, too.
+    fn tick(&mut self, name: &str) -> Read<()> {
+        let key = (TIMERS, String::new(), name.to_owned());
+        let scheduled = self.time();
+        match self.delayed.get_mut(&key) {
+            Some(DelayedCall {
+                call: Call::Timer(due, missed),
+                attempt,
+                ..
+            }) => {
+                (*due, *attempt) = (scheduled, 0);
+                *missed += 1;
+            }
+            _ => self.make(&key, Call::Timer(scheduled, 0), 0, 0),
+        }
+        self.settle()
+    }
+
+    /// What the clock shows, RFC 3339 in UTC.
+    fn time(&self) -> String {
+        let now = std::time::UNIX_EPOCH + START + self.now;
+        humantime::format_rfc3339_seconds(now).to_string()
     }
 
     /// Delivers the events of the plugin's own writes.
@@ -259,7 +288,7 @@ impl<P: Exported> Run<'_, P> {
         if self.driver.calls.len() == calls {
             return;
         }
-        self.timers.remove(key);
+        self.delayed.remove(key);
         let (after, failures) = match result {
             Err(Failure::RetryAfter(_, after)) => (after, failures),
             Err(Failure::Retryable(_)) => {
@@ -277,13 +306,13 @@ impl<P: Exported> Run<'_, P> {
 
     fn later(&mut self, key: &Key, after: Duration, call: Call, attempt: u32, failures: Option<u32>) {
         let due = self.now + after;
-        let timer = Timer {
+        let delayed = DelayedCall {
             due,
             call,
             attempt,
             failures,
         };
-        self.timers.insert(key.clone(), timer);
+        self.delayed.insert(key.clone(), delayed);
     }
 
     /// A call has succeeded, or is not retried.
@@ -293,7 +322,7 @@ impl<P: Exported> Run<'_, P> {
         match failure {
             None => self.keep_requeue(key),
             // A dead letter is about an object.
-            Some(_) if matches!(call, Call::Synced) => {}
+            Some(_) if matches!(call, Call::Synced | Call::Timer(..)) => {}
             Some(failure) => self.dead_letters.push(DeadLetter {
                 key: key.clone(),
                 message: failure.message().to_owned(),
@@ -311,6 +340,15 @@ impl<P: Exported> Run<'_, P> {
         let driver = &mut self.driver;
         let action = match (call, now) {
             (Call::Synced, _) => driver.synced(SourceId(key.0)).map(Done::from),
+            (Call::Timer(scheduled, missed), _) => {
+                let tick = Tick {
+                    name: key.2.clone(),
+                    scheduled: scheduled.clone(),
+                    missed: *missed,
+                    attempt: driver.attempt,
+                };
+                driver.tick_with(tick).map(Done::from)
+            }
             (Call::Deleted(reason, last, is_unknown), _) => driver.call_delete(*reason, key, last, *is_unknown),
             (Call::Object(reason, Known::Exactly(before)), Some(now)) => {
                 driver.reason = *reason;
@@ -340,14 +378,14 @@ impl<P: Exported> Run<'_, P> {
     fn wait(&mut self, time: Duration) -> Read<()> {
         let end = self.now + time;
         loop {
-            let due = self.timers.iter().filter(|(_, timer)| timer.due <= end);
-            let Some(key) = due.min_by_key(|(_, timer)| timer.due).map(|(key, _)| key.clone()) else {
+            let due = self.delayed.iter().filter(|(_, delayed)| delayed.due <= end);
+            let Some(key) = due.min_by_key(|(_, delayed)| delayed.due).map(|(key, _)| key.clone()) else {
                 self.now = end;
                 return Ok(());
             };
-            if let Some(timer) = self.timers.remove(&key) {
-                self.now = self.now.max(timer.due);
-                self.make(&key, timer.call, timer.attempt, timer.failures.unwrap_or(0));
+            if let Some(delayed) = self.delayed.remove(&key) {
+                self.now = self.now.max(delayed.due);
+                self.make(&key, delayed.call, delayed.attempt, delayed.failures.unwrap_or(0));
                 self.settle()?;
             }
         }

@@ -22,6 +22,8 @@ use crate::testing::instance::instance;
 use crate::testing::projection::values_at;
 
 const NO_STATE: &str = "kv needs the state database; add this line to config.toml: [state]";
+const NO_EVENTS: &str =
+    "not granted: add `events: true` to `allow` of the plugin's section in `config` of the scenario";
 const NO_KUBE: &str = "not granted: add allow.kube to the plugin's section in `config` of the scenario";
 
 impl<'s, P: Exported> Run<'s, P> {
@@ -38,6 +40,9 @@ impl<'s, P: Exported> Run<'s, P> {
         }
         if !scenario.plugin.allows_kube {
             cache.refuse_kube(NO_KUBE);
+        }
+        if !scenario.plugin.allows_events {
+            cache.refuse_events(NO_EVENTS);
         }
         match scenario.plugin.allows_http {
             true => cache.serve({
@@ -64,7 +69,7 @@ impl<'s, P: Exported> Run<'s, P> {
             watched: Vec::new(),
             requests,
             dead_letters: Vec::new(),
-            timers: BTreeMap::new(),
+            delayed: BTreeMap::new(),
             now: Duration::ZERO,
             indexed: Rc::default(),
         };

@@ -3,10 +3,11 @@
 use serde_json::{Map, Value};
 
 use super::entries::Listed;
-use super::format::{Check, Object};
+use super::format::{Action, Check, Object};
 use super::run::Run;
 use super::yaml::{Node, Read};
 use crate::testing::cluster::resource_of;
+use crate::testing::driver::unknown_timer;
 use crate::testing::exported::Exported;
 
 /// They may exist without an informer.
@@ -16,6 +17,12 @@ impl<P: Exported> Run<'_, P> {
     pub(super) fn validate(&self) -> Read<()> {
         let mut written = self.scenario.written();
         written.try_for_each(|object| self.validate_object(object))?;
+        for (node, action) in self.scenario.steps.iter().filter_map(|step| step.action.as_ref()) {
+            if let Action::Timer(name) = action {
+                self.validate_function(node, "on-timer")?;
+                self.validate_timer(node, name)?;
+            }
+        }
         let expects = self.scenario.steps.iter().filter_map(|step| step.expect.as_ref());
         let mut checks = expects.flat_map(|expect| &expect.checks);
         checks.try_for_each(|(node, check)| self.validate_check(node, check))
@@ -68,6 +75,7 @@ impl<P: Exported> Run<'_, P> {
         let mut entries = listed.entries.iter();
         let needs = match listed.name.as_str() {
             "calls" => return entries.try_for_each(|(node, call)| self.validate_call(node, call)),
+            "events" if !plugin.allows_events => "allow.events",
             "http" if !plugin.allows_http => "allow.http",
             "writes" if !plugin.allows_kube => "allow.kube",
             _ => return Ok(()),
@@ -82,10 +90,11 @@ impl<P: Exported> Run<'_, P> {
 
     fn validate_call(&self, node: &Node, call: &Map<String, Value>) -> Read<()> {
         let text = |member: &str| call.get(member).and_then(Value::as_str);
-        if let Some(name) = text("call").filter(|name| !self.has_function(name)) {
-            return node.fail(format_args!(
-                "the plugin has no function for {name}: add its role to `export!`"
-            ));
+        if let Some(name) = text("call") {
+            self.validate_function(node, name)?;
+        }
+        if let Some(timer) = text("timer") {
+            self.validate_timer(node, timer)?;
         }
         let resource = text("object").and_then(|object| object.split(' ').next());
         match resource.filter(|resource| !self.is_watched(resource)) {
@@ -96,9 +105,27 @@ impl<P: Exported> Run<'_, P> {
         }
     }
 
+    fn validate_function(&self, node: &Node, call: &str) -> Read<()> {
+        match self.has_function(call) {
+            true => Ok(()),
+            false => node.fail(format_args!(
+                "the plugin has no function for {call}: add its role to `export!`"
+            )),
+        }
+    }
+
+    fn validate_timer(&self, node: &Node, name: &str) -> Read<()> {
+        let known = self.driver.manifest.timer_names();
+        match known.contains(&name) {
+            true => Ok(()),
+            false => node.fail(unknown_timer(name, &known)),
+        }
+    }
+
     fn has_function(&self, call: &str) -> bool {
         match call {
             "on-synced" => self.roles.sync.is_some(),
+            "on-timer" => self.roles.timers.is_some(),
             "save" | "restore" => self.roles.save.is_some(),
             _ => self.roles.events.is_some(),
         }

@@ -29,7 +29,7 @@ fn state_of(delivery: &Delivery) -> (String, bool) {
             last.as_ref().map_or(String::new(), |last| last.version().to_string()),
             true,
         ),
-        Notification::Synced => unreachable!("it has no key"),
+        Notification::Synced | Notification::Tick(_) => unreachable!("it has no key"),
     }
 }
 

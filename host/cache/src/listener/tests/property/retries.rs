@@ -18,7 +18,7 @@ pub(super) fn failed_state(delivery: &Delivery) -> Option<(String, bool)> {
     let (object, is_delete) = match &delivery.notification {
         Notification::Add(object) | Notification::Update { new: object, .. } => (object, false),
         Notification::Delete { last, .. } => (last.as_ref()?, true),
-        Notification::Synced => return None,
+        Notification::Synced | Notification::Tick(_) => return None,
     };
     Some((object.version().as_str().to_owned(), is_delete))
 }

@@ -46,7 +46,7 @@ fn state_of(notification: &Notification) -> Option<(u64, String, bool)> {
     let (object, there) = match notification {
         Notification::Add(object) | Notification::Update { new: object, .. } => (object, true),
         Notification::Delete { last, .. } => (last.as_ref()?, false),
-        Notification::Synced => return None,
+        Notification::Synced | Notification::Tick(_) => return None,
     };
     Some((number(object), object.uid().to_owned(), there))
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, ensure};
 use informant_apiserver::{ApiServer, Kind};
 use informant_config::{Config, InformerSection, Problem, Problems, Resources, ScriptRunnersSection, SourceFile};
-use informant_plugin_host::Manifest;
+use informant_plugin_host::{Inspection, Manifest, ReconcilerRules};
 use informant_spec::{Content, GroupVersionResource, ResourceName};
 use serde_json::{Map, Value, json};
 
@@ -113,7 +113,7 @@ impl Draft {
         self,
         scenario: &Scenario,
         content: &Content,
-        manifest: &Manifest,
+        inspection: &Inspection,
         kinds: &ApiServer,
     ) -> Result<(String, Config, String)> {
         let (plugin, mut config, text) = match self.of {
@@ -122,8 +122,8 @@ impl Draft {
                 (plugin, *config, text)
             }
             DraftOf::Inline { config, plugin } => {
-                let name = plugin.unwrap_or_else(|| name_of(manifest));
-                let config = completed(scenario, config, &name, (content, manifest, kinds))?;
+                let name = plugin.unwrap_or_else(|| name_of(&inspection.manifest));
+                let config = completed(scenario, config, &name, (content, inspection, kinds))?;
                 (name, parse(scenario, &config)?, toml_of(&config))
             }
         };
@@ -175,7 +175,7 @@ fn completed(
     scenario: &Scenario,
     mut config: Value,
     plugin: &str,
-    (content, manifest, kinds): (&Content, &Manifest, &ApiServer),
+    (content, inspection, kinds): (&Content, &Inspection, &ApiServer),
 ) -> Result<Value> {
     let key = if content.language().is_script() {
         "script"
@@ -195,7 +195,7 @@ fn completed(
         section["informers"] = json!(defined);
     }
     let watched = watched_by(scenario, &before, section, &defined)?;
-    for resource in missing(scenario, manifest, kinds, &watched)? {
+    for resource in missing(scenario, inspection, kinds, &watched)? {
         add_informer(&mut config, plugin, &resource);
     }
     Ok(config)
@@ -228,13 +228,18 @@ fn watched_by(
 /// The resources that the manifest wants and no informer watches.
 fn missing(
     scenario: &Scenario,
-    manifest: &Manifest,
+    inspection: &Inspection,
     kinds: &ApiServer,
     watched: &[InformerSection],
 ) -> Result<Vec<String>> {
+    let manifest = &inspection.manifest;
     let of_indexes = manifest.indexes.iter().flat_map(|indexes| &indexes.objects);
     let of_indexes = of_indexes.map(|rule| (&rule.api_version, &rule.kind));
-    let wanted = manifest.events.iter().map(|rule| (&rule.api_version, &rule.kind));
+    let related = manifest.reconciler.iter().flat_map(ReconcilerRules::related);
+    let related = related.map(|(rule, _)| (&rule.api_version, &rule.kind));
+    let wants_events = inspection.roles.wants_events();
+    let wanted = manifest.events.iter().filter(|_| wants_events);
+    let wanted = wanted.map(|rule| (&rule.api_version, &rule.kind)).chain(related);
     let mut missing = Vec::new();
     for (api_version, kind) in wanted.chain(of_indexes) {
         if api_version == ANY || kind == ANY {
@@ -253,7 +258,7 @@ fn missing(
         }
     }
     ensure!(
-        !watched.is_empty() || !missing.is_empty(),
+        !watched.is_empty() || !missing.is_empty() || !wants_events,
         "{}: the plugin's manifest wants objects of every kind: name informers, as in `config: {{ informer: {{ pods: {{ \
          resource: v1/pods }} }} }}`",
         scenario.file.path().display()

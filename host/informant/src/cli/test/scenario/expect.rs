@@ -8,10 +8,11 @@ use serde_json::{Map, Value, json};
 use super::objects::{self, Object, Reference};
 use crate::cli::test::yaml::{Members, Node, Reader, Yaml};
 
-const MEMBERS: [&str; 11] = [
+const MEMBERS: [&str; 12] = [
     "absent",
     "calls",
     "deadLetters",
+    "events",
     "http",
     "indexes",
     "kv",
@@ -44,6 +45,7 @@ pub(in crate::cli::test) enum Stream {
     Log,
     Writes,
     Http,
+    Events,
     DeadLetters,
 }
 
@@ -82,11 +84,12 @@ pub(in crate::cli::test) struct Indexed {
 }
 
 impl Stream {
-    pub(in crate::cli::test) const ALL: [Stream; 5] = [
+    pub(in crate::cli::test) const ALL: [Stream; 6] = [
         Stream::Calls,
         Stream::Log,
         Stream::Writes,
         Stream::Http,
+        Stream::Events,
         Stream::DeadLetters,
     ];
 
@@ -96,6 +99,7 @@ impl Stream {
             Stream::Log => "log",
             Stream::Writes => "writes",
             Stream::Http => "http",
+            Stream::Events => "events",
             Stream::DeadLetters => "deadLetters",
         }
     }
@@ -103,10 +107,21 @@ impl Stream {
     /// The members of its entries.
     const fn members(self) -> &'static [&'static str] {
         match self {
-            Stream::Calls => &["attempt", "call", "error", "object", "reason", "requeueAfter", "result"],
+            Stream::Calls => &[
+                "attempt",
+                "call",
+                "error",
+                "missed",
+                "object",
+                "reason",
+                "requeueAfter",
+                "result",
+                "timer",
+            ],
             Stream::Log => &["fields", "level", "message"],
             Stream::Writes => &["document", "kind", "object", "options", "result", "subresource", "verb"],
             Stream::Http => &["body", "error", "headers", "method", "status", "url"],
+            Stream::Events => &["action", "note", "reason", "regarding", "related", "type"],
             Stream::DeadLetters => &["error", "object"],
         }
     }
@@ -114,7 +129,17 @@ impl Stream {
     /// The possible values of a member that has few.
     fn choices(self, member: &str) -> Option<&'static [&'static str]> {
         Some(match (self, member) {
-            (Stream::Calls, "call") => &["on-add", "on-update", "on-delete", "on-synced", "save", "restore"],
+            (Stream::Calls, "call") => &[
+                "on-add",
+                "on-update",
+                "on-delete",
+                "reconcile",
+                "on-timer",
+                "on-synced",
+                "save",
+                "restore",
+            ],
+            (Stream::Events, "type") => &["Normal", "Warning"],
             (Stream::Calls, "result") => &["ok", "retry", "permanent", "trap"],
             (Stream::Log, "level") => &["info", "warn", "error"],
             (Stream::Writes, "verb") => &["create", "update", "patch", "delete"],
@@ -129,10 +154,11 @@ impl Stream {
             Stream::Log => Some(json!({ "message": text })),
             Stream::DeadLetters => Some(json!({ "object": text })),
             Stream::Calls => Some(match text.split_once(' ') {
+                Some((call @ "on-timer", timer)) => json!({ "call": call, "timer": timer, "result": "ok" }),
                 Some((call, object)) => json!({ "call": call, "object": object, "result": "ok" }),
                 None => json!({ "call": text, "result": "ok" }),
             }),
-            Stream::Writes | Stream::Http => None,
+            Stream::Writes | Stream::Http | Stream::Events => None,
         }
     }
 }

@@ -11,8 +11,8 @@ use super::objects::{self, Object, Reference};
 use super::replay::{self, Replay};
 use crate::cli::test::yaml::{Members, Node, Reader, Yaml};
 
-const ACTIONS: [&str; 9] = [
-    "apply", "delete", "http", "patch", "replay", "requeue", "swap", "trigger", "wait",
+const ACTIONS: [&str; 10] = [
+    "apply", "delete", "http", "patch", "replay", "requeue", "swap", "timer", "trigger", "wait",
 ];
 
 const ANSWER_MEMBERS: [&str; 8] = ["after", "body", "error", "headers", "method", "status", "times", "url"];
@@ -40,6 +40,8 @@ pub(in crate::cli::test) enum Action {
     /// None: all dead letters.
     Requeue(Option<Reference>),
     Trigger(Reference),
+    /// A run of this timer.
+    Timer(String),
 }
 
 /// An answer to HTTP requests.
@@ -117,6 +119,7 @@ fn read_action(reader: &mut Reader<'_>, name: &str, node: &Node) -> Option<Actio
         "http" => Action::Http(read_answers(reader, node)),
         "replay" => Action::Replay(Box::new(replay::read(reader, node)?)),
         "swap" => Action::Swap(reader.text(node, "swap")?.into()),
+        "timer" => Action::Timer(reader.text(node, "timer")?.to_owned()),
         "requeue" if matches!(&node.value, Yaml::Text(text) if text == "all") => Action::Requeue(None),
         "requeue" => Action::Requeue(Some(objects::read_reference(reader, node, "requeue")?)),
         _ => Action::Trigger(objects::read_reference(reader, node, "trigger")?),

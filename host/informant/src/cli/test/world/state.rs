@@ -20,6 +20,7 @@ pub(in crate::cli::test) struct Happened {
     log: Vec<Value>,
     writes: Vec<Value>,
     http: Vec<Value>,
+    events: Vec<Value>,
     dead_letters: Vec<Value>,
 }
 
@@ -30,6 +31,7 @@ impl Happened {
             Stream::Log => &self.log,
             Stream::Writes => &self.writes,
             Stream::Http => &self.http,
+            Stream::Events => &self.events,
             Stream::DeadLetters => &self.dead_letters,
         }
     }
@@ -43,6 +45,7 @@ impl World {
             log,
             writes,
             http,
+            events,
             ..
         } = self.recorder.take();
         Happened {
@@ -50,6 +53,7 @@ impl World {
             log,
             writes,
             http,
+            events,
             dead_letters: self.dead_letters(),
         }
     }
@@ -75,6 +79,9 @@ impl World {
             "sync" => "on-synced".to_owned(),
             event => format!("on-{event}"),
         };
+        if open.event == "timer" {
+            return Some("a timer's call has not returned: it waits for time, which only `wait` moves".to_owned());
+        }
         let resource = self.info(open.source)?.resource;
         let about = match &open.key {
             Some(key) => reference(&resource, key.namespace(), key.name()),

@@ -72,7 +72,7 @@ impl Process {
                     let uid = last.as_ref().map_or("", |last| last.uid());
                     format!("delete {} {uid}", key.name())
                 }
-                Notification::Synced => "synced".to_owned(),
+                Notification::Synced | Notification::Tick(_) => "synced".to_owned(),
             });
             self.listener
                 .consumer()

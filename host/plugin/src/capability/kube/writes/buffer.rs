@@ -32,6 +32,8 @@ pub(crate) struct Target(Arc<str>);
 #[derive(Debug, Default)]
 pub(crate) struct CallWrites {
     writes: Vec<DeferredWrite>,
+    /// How many of them are of children.
+    children: usize,
     bytes: usize,
 }
 
@@ -72,32 +74,47 @@ impl CallWrites {
     /// A call begins: what the last one deferred and did not commit is dropped.
     pub(crate) fn clear(&mut self) {
         self.writes.clear();
-        self.bytes = 0;
+        (self.children, self.bytes) = (0, 0);
     }
 
     /// Adds a write.
     /// Errors: [`KubeErrorCode::TooLarge`] at [`CALL_WRITES_MAX`] and [`CALL_WRITES_BYTES_MAX`].
     pub(crate) fn push(&mut self, write: DeferredWrite) -> Result<(), KubeError> {
+        match self.writes.len() - self.children {
+            CALL_WRITES_MAX => Err(too_many(&format!("{CALL_WRITES_MAX} writes"))),
+            _ => self.add(write),
+        }
+    }
+
+    /// Adds a write of a child, which does not count as one.
+    /// Errors: [`KubeErrorCode::TooLarge`] at [`CALL_WRITES_BYTES_MAX`].
+    pub(crate) fn push_child(&mut self, write: DeferredWrite) -> Result<(), KubeError> {
+        self.add(write)?;
+        self.children += 1;
+        Ok(())
+    }
+
+    fn add(&mut self, write: DeferredWrite) -> Result<(), KubeError> {
         let bytes = self.bytes + write.size_bytes();
-        let limit = match () {
-            () if self.writes.len() == CALL_WRITES_MAX => format!("{CALL_WRITES_MAX} writes"),
-            () if bytes > CALL_WRITES_BYTES_MAX => format!("{CALL_WRITES_BYTES_MAX} bytes of writes"),
-            () => {
-                self.writes.push(write);
-                self.bytes = bytes;
-                return Ok(());
-            }
-        };
-        let message = format!(
-            "a call can defer at most {limit}: change the rest in further calls, for which the handler can ask \
-             (requeue after)"
-        );
-        Err(KubeError::new(KubeErrorCode::TooLarge, message))
+        if bytes > CALL_WRITES_BYTES_MAX {
+            return Err(too_many(&format!("{CALL_WRITES_BYTES_MAX} bytes of writes")));
+        }
+        self.writes.push(write);
+        self.bytes = bytes;
+        Ok(())
     }
 
     /// The call succeeded: takes its writes.
     pub(crate) fn take(&mut self) -> Vec<DeferredWrite> {
-        self.bytes = 0;
+        (self.children, self.bytes) = (0, 0);
         std::mem::take(&mut self.writes)
     }
+}
+
+fn too_many(limit: &str) -> KubeError {
+    let message = format!(
+        "a call can defer at most {limit}: change the rest in further calls, for which the handler can ask (requeue \
+         after)"
+    );
+    KubeError::new(KubeErrorCode::TooLarge, message)
 }

@@ -45,6 +45,29 @@ impl OwnCache {
             .find_map(|informer| self.catalog.sources_of(informer).into_iter().find(reads))
     }
 
+    /// The sources of the plugin's informers that read objects of this type in a cluster.
+    pub(crate) fn sources_of_kind(&self, cluster: &str, api_version: &str, kind: &str) -> Vec<Arc<Source>> {
+        let informers = Arc::clone(&lock(&self.informers));
+        let reads = |source: &Arc<Source>| {
+            let info = source.info();
+            info.cluster == cluster && info.api_version == api_version && info.kind == kind
+        };
+        let sources = informers.iter().flat_map(|informer| self.catalog.sources_of(informer));
+        sources.filter(reads).collect()
+    }
+
+    /// The one of them that reads this namespace.
+    pub(crate) fn source_of_kind(
+        &self,
+        cluster: &str,
+        api_version: &str,
+        kind: &str,
+        namespace: &str,
+    ) -> Option<Arc<Source>> {
+        let reads = |source: &Arc<Source>| source.info().namespace.as_ref().is_none_or(|own| *own == *namespace);
+        self.sources_of_kind(cluster, api_version, kind).into_iter().find(reads)
+    }
+
     /// Whether all sources in the cluster of `source` are live.
     pub(crate) fn is_live(&self, source: SourceId) -> bool {
         let Some(of) = self.catalog.source(source) else {

@@ -2,13 +2,17 @@
 //!
 //! A write may be left out only if the cache is at least as new as the plugin's own last write to the object. Otherwise
 //! the last of three writes A, B, A would be compared with a cache that still has the first, and B would stay.
+//!
+//! An apply is left out if the cache has exactly the version that the same apply has made or found: nothing has changed
+//! since. What it would change cannot be read from the object, which does not tell who owns a field.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use informant_object::VersionRef;
 
-use crate::capability::kube::api::{KubeAddress, KubeError};
+use crate::capability::kube::api::{KubeAction, KubeAddress, KubeError, KubePatchKind};
 use crate::capability::kube::writes::Target;
 use crate::sync::lock;
 
@@ -20,7 +24,11 @@ pub(crate) const OWN_WRITES_MAX: usize = 10_000;
 const FORGET_WRITES_MIN: usize = 1_000;
 
 #[derive(Debug, Default)]
-pub(crate) struct OwnWrites(Mutex<Known>);
+pub(crate) struct OwnWrites {
+    known: Mutex<Known>,
+    /// Of applies. Its key is secret, so that no author of documents can make two that have one hash.
+    hasher: RandomState,
+}
 
 #[derive(Debug, Default)]
 struct Known {
@@ -42,6 +50,8 @@ struct LastWrites {
     /// The last write has deleted it, and the response has no version.
     is_deleted: bool,
     version: Option<Box<str>>,
+    /// The hash of the apply that `version` answers; none if that was no apply.
+    applied: Option<u64>,
 }
 
 /// A write in flight. If it is dropped without a response, its effect is unknown.
@@ -51,17 +61,18 @@ pub(crate) struct WriteInFlight {
     /// How many writes to the target had ended when it was sent.
     ended_before: u64,
     is_delete: bool,
+    applied: Option<u64>,
     has_ended: bool,
 }
 
 impl OwnWrites {
-    /// A write to `target`, which is at `address`, is about to be sent. `cached` is the version that the cache has of
-    /// an object.
+    /// The write `action` to `target`, which is at `address`, is about to be sent. `cached` is the version that the
+    /// cache has of an object.
     pub(crate) fn begin(
         self: &Arc<OwnWrites>,
         target: Target,
         address: &KubeAddress,
-        is_delete: bool,
+        action: &KubeAction,
         cached: impl Fn(&KubeAddress) -> Option<Box<str>>,
     ) -> WriteInFlight {
         let mut known = self.lock();
@@ -79,6 +90,7 @@ impl OwnWrites {
                 is_uncertain: false,
                 is_deleted: false,
                 version: None,
+                applied: None,
             });
             last.in_flight += 1;
             ended_before = last.ended;
@@ -88,9 +100,30 @@ impl OwnWrites {
             own: Arc::clone(self),
             target,
             ended_before,
-            is_delete,
+            is_delete: matches!(action, KubeAction::Delete(_)),
+            applied: self.hash_of_apply(action),
             has_ended: false,
         }
+    }
+
+    /// Whether `version` of `target` is what `action`, an apply, has made or found last.
+    pub(crate) fn has_applied(&self, target: &Target, version: VersionRef<'_>, action: &KubeAction) -> bool {
+        let Some(hash) = self.hash_of_apply(action) else {
+            return false;
+        };
+        let known = self.lock();
+        let last = known.targets.get(target);
+        last.is_some_and(|last| {
+            let is_it = last.applied == Some(hash) && last.version.as_deref() == Some(version.as_str());
+            is_it && last.is_known()
+        })
+    }
+
+    fn hash_of_apply(&self, action: &KubeAction) -> Option<u64> {
+        let KubeAction::Patch(KubePatchKind::Apply, document, options) = action else {
+            return None;
+        };
+        Some(self.hasher.hash_one((document, options)))
     }
 
     /// Whether a cache that has `version` of `target` has seen all of the plugin's own writes to it.
@@ -109,7 +142,7 @@ impl OwnWrites {
 
     fn lock(&self) -> MutexGuard<'_, Known> {
         // Changed by single assignments and inserts: consistent after any panic.
-        lock(&self.0)
+        lock(&self.known)
     }
 }
 
@@ -137,13 +170,17 @@ impl LastWrites {
             (Some(own), Some(cached)) => own > cached,
             _ => own != cached.as_str(),
         };
-        let is_known = self.in_flight == 0 && !self.is_uncertain && !self.is_deleted;
-        is_known && !self.version.as_deref().is_some_and(is_newer)
+        self.is_known() && !self.version.as_deref().is_some_and(is_newer)
     }
 
-    /// A write succeeded, of which the response has `version`. `overlapped`: another one ended meanwhile, and it is
-    /// unknown which of them was made last.
-    fn succeeded(&mut self, version: &str, overlapped: bool) {
+    /// Whether `version` is that of the last write for certain.
+    fn is_known(&self) -> bool {
+        self.in_flight == 0 && !self.is_uncertain && !self.is_deleted
+    }
+
+    /// A write succeeded, of which the response has `version`; with its hash if it was an apply. `overlapped`: another
+    /// one ended meanwhile, and it is unknown which of them was made last.
+    fn succeeded(&mut self, version: &str, applied: Option<u64>, overlapped: bool) {
         let is_older = |own: &str| match (VersionRef::new(version).number(), VersionRef::new(own).number()) {
             (Some(version), Some(own)) => version < own,
             _ => false,
@@ -152,6 +189,7 @@ impl LastWrites {
             return;
         }
         self.version = Some(version.into());
+        self.applied = applied;
         self.is_deleted = false;
         // Requests that follow each other are made in their order.
         self.is_uncertain &= overlapped;
@@ -170,7 +208,7 @@ impl WriteInFlight {
         last.in_flight = last.in_flight.saturating_sub(1);
         last.ended += 1;
         match version {
-            Ok(Some(version)) => last.succeeded(version, overlapped),
+            Ok(Some(version)) => last.succeeded(version, self.applied, overlapped),
             // A `Status`.
             Ok(None) if self.is_delete && !overlapped => {
                 last.is_deleted = true;
@@ -200,18 +238,34 @@ impl Drop for WriteInFlight {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capability::kube::api::KubeErrorCode;
+    use crate::capability::kube::api::{KubeDelete, KubeErrorCode, KubeWrite};
 
     fn target(name: &str) -> Target {
         Target::new(&KubeAddress::of_pod(name), name)
     }
 
     fn begin(own: &Arc<OwnWrites>, name: &str) -> WriteInFlight {
-        own.begin(target(name), &KubeAddress::of_pod(name), false, |_| None)
+        make(own, name, &update())
     }
 
     fn delete(own: &Arc<OwnWrites>, name: &str) -> WriteInFlight {
-        own.begin(target(name), &KubeAddress::of_pod(name), true, |_| None)
+        make(own, name, &KubeAction::Delete(KubeDelete::default()))
+    }
+
+    fn make(own: &Arc<OwnWrites>, name: &str, action: &KubeAction) -> WriteInFlight {
+        own.begin(target(name), &KubeAddress::of_pod(name), action, |_| None)
+    }
+
+    fn update() -> KubeAction {
+        KubeAction::Update(b"{}".to_vec(), KubeWrite::default())
+    }
+
+    fn apply(document: &str, manager: &str) -> KubeAction {
+        let options = KubeWrite {
+            field_manager: manager.to_owned(),
+            ..KubeWrite::default()
+        };
+        KubeAction::Patch(KubePatchKind::Apply, document.as_bytes().to_vec(), options)
     }
 
     fn are_seen(own: &OwnWrites, version: &str) -> bool {
@@ -249,11 +303,35 @@ mod tests {
     }
 
     #[test]
+    fn an_apply_is_known_by_its_document_options_and_version() {
+        let own = Arc::new(OwnWrites::default());
+        let has = |action: &KubeAction, version: &str| own.has_applied(&target("a"), VersionRef::new(version), action);
+        let first = apply("{}", "m");
+        make(&own, "a", &first).ended(Ok(Some("10")));
+        assert!(has(&first, "10"));
+        assert!(
+            !has(&first, "9") && !has(&first, "11"),
+            "somebody else has written since"
+        );
+        assert!(!has(&apply(r#"{"a":1}"#, "m"), "10") && !has(&apply("{}", "other"), "10") && !has(&update(), "10"));
+        let overlapping = [make(&own, "a", &first), make(&own, "a", &first)];
+        assert!(!has(&first, "10"), "in flight");
+        drop(overlapping);
+        assert!(!has(&first, "10"), "unknown");
+        make(&own, "a", &first).ended(Ok(Some("10")));
+        assert!(has(&first, "10"), "it has changed nothing");
+        begin(&own, "a").ended(Ok(Some("12")));
+        assert!(!has(&first, "12"), "a write of another kind");
+    }
+
+    #[test]
     fn at_the_limit_what_the_cache_has_seen_is_forgotten() {
         let own = Arc::new(OwnWrites::default());
         let write = |name: &str, seen: &str| {
             let seen: Box<str> = seen.into();
-            let write = own.begin(target(name), &KubeAddress::of_pod(name), false, |_| Some(seen.clone()));
+            let write = own.begin(target(name), &KubeAddress::of_pod(name), &update(), |_| {
+                Some(seen.clone())
+            });
             write.ended(Ok(Some("10")));
         };
         for number in 0..OWN_WRITES_MAX {

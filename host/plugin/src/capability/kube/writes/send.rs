@@ -50,7 +50,9 @@ pub(super) async fn make(plugin: &KubePlugin, write: &DeferredWrite) -> Made {
 
 /// Whether the object is in a live source, has all of the plugin's own writes, and stays as it is.
 fn is_unchanged(plugin: &KubePlugin, write: &DeferredWrite) -> bool {
-    let (KubeAction::Patch(KubePatchKind::Merge, _, options) | KubeAction::Update(_, options)) = &write.action else {
+    let (KubeAction::Patch(KubePatchKind::Merge | KubePatchKind::Apply, _, options) | KubeAction::Update(_, options)) =
+        &write.action
+    else {
         return false;
     };
     if !write.address.subresource.is_empty() || options.dry_run {
@@ -61,6 +63,9 @@ fn is_unchanged(plugin: &KubePlugin, write: &DeferredWrite) -> bool {
     };
     if let Some(recorder) = &write.recorder {
         recorder.record(Record::Object(source.id(), object.clone()));
+    }
+    if matches!(write.action, KubeAction::Patch(KubePatchKind::Apply, ..)) {
+        return plugin.own.has_applied(&write.target, object.version(), &write.action);
     }
     // Read before the object is compared: a direct call may write meanwhile.
     if !plugin.own.are_seen(&write.target, object.version()) {

@@ -14,7 +14,9 @@ import (
 	export_informant_plugin_reconciler "informant.example/plugin-sdk/go/internal/exports"
 	export_informant_plugin_state "informant.example/plugin-sdk/go/internal/exports"
 	export_informant_plugin_sync_handler "informant.example/plugin-sdk/go/internal/exports"
+	export_informant_plugin_timer_handler "informant.example/plugin-sdk/go/internal/exports"
 	"informant.example/plugin-sdk/go/internal/gen/contract/imports/informant_plugin_reconciler"
+	"informant.example/plugin-sdk/go/internal/gen/contract/imports/informant_plugin_timer_handler"
 	"informant.example/plugin-sdk/go/internal/gen/contract/imports/informant_plugin_types"
 	witRuntime "informant.example/plugin-sdk/go/internal/wit/runtime"
 	witTypes "informant.example/plugin-sdk/go/internal/wit/types"
@@ -457,6 +459,66 @@ func wasm_export_informant_plugin_reconciler_reconcile(arg0 int32, arg1 uintptr,
 
 //go:wasmexport cabi_post_informant:plugin/reconciler@0.3.0#reconcile
 func wasm_export_post_return_informant_plugin_reconciler_reconcile(result uintptr) {
+	syncExportPinner.Unpin()
+}
+
+//go:wasmexport informant:plugin/timer-handler@0.3.0#on-timer
+func wasm_export_informant_plugin_timer_handler_on_timer(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 int32, arg5 int32) uintptr {
+
+	pinner := &syncExportPinner
+	value := unsafe.String((*uint8)(unsafe.Pointer(arg0)), arg1)
+	value0 := unsafe.String((*uint8)(unsafe.Pointer(arg2)), arg3)
+	witRuntime.Unpin()
+	result := export_informant_plugin_timer_handler.OnTimer(informant_plugin_timer_handler.Tick{Name: value, Scheduled: value0, Missed: uint32(arg4), Attempt: uint32(arg5)})
+
+	switch result.Tag() {
+	case witTypes.ResultOk:
+
+		*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 0)) = int8(int32(0))
+
+	case witTypes.ResultErr:
+		payload := result.Err()
+		*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 0)) = int8(int32(1))
+
+		switch payload.Tag() {
+		case informant_plugin_types.Failure_Retryable:
+			payload := payload.Retryable()
+			*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = int8(int32(0))
+			utf8 := unsafe.Pointer(unsafe.StringData(payload))
+			pinner.Pin(utf8)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (3 * 4))) = uint32(uint32(len(payload)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (2 * 4))) = uint32(uintptr(uintptr(utf8)))
+
+		case informant_plugin_types.Failure_RetryAfter:
+			payload := payload.RetryAfter()
+			*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = int8(int32(1))
+			utf81 := unsafe.Pointer(unsafe.StringData((payload).Message))
+			pinner.Pin(utf81)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (3 * 4))) = uint32(uint32(len((payload).Message)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (2 * 4))) = uint32(uintptr(uintptr(utf81)))
+			*(*int32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (4 * 4))) = int32((payload).AfterMs)
+
+		case informant_plugin_types.Failure_Permanent:
+			payload := payload.Permanent()
+			*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = int8(int32(2))
+			utf82 := unsafe.Pointer(unsafe.StringData(payload))
+			pinner.Pin(utf82)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (3 * 4))) = uint32(uint32(len(payload)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), (2 * 4))) = uint32(uintptr(uintptr(utf82)))
+
+		default:
+			panic("unreachable")
+		}
+
+	default:
+		panic("unreachable")
+	}
+	return exportReturnArea
+
+}
+
+//go:wasmexport cabi_post_informant:plugin/timer-handler@0.3.0#on-timer
+func wasm_export_post_return_informant_plugin_timer_handler_on_timer(result uintptr) {
 	syncExportPinner.Unpin()
 }
 

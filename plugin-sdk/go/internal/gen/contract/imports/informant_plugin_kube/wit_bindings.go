@@ -93,6 +93,35 @@ const (
 
 type PatchKind = uint8
 
+// The object that `reconcile` is about: members of its `about`.
+type Owner struct {
+	Source    uint32
+	Namespace string
+	Name      string
+	Uid       string
+}
+
+// An object that belongs to the one that is reconciled.
+type Child struct {
+	// With apiVersion, kind and metadata.name. Without metadata.namespace it is in that of the owner.
+	Object []uint8
+	// Everything but metadata and status becomes as it is in `object`, and what others have added is removed: for
+	// ConfigMap, Secret, Role, RoleBinding, ResourceQuota and NetworkPolicy. Otherwise the fields of `object` are
+	// applied (server-side apply), and those of others stay.
+	Whole bool
+}
+
+type Children struct {
+	// How many objects are written, unless they turn out to be as they should.
+	Written uint32
+	// How many are deleted: they belong to the owner, and are no longer among its children.
+	Pruned uint32
+	// Objects that exist and belong to somebody else: they stay as they are. `Secret web/a`.
+	Refused []string
+	// Why none is deleted, such as a source that is not live. None: all that have to be are.
+	PruneSkipped witTypes.Option[string]
+}
+
 //go:wasmimport informant:plugin/kube@0.3.0 get
 func wasm_import_get(arg0 uintptr, arg1 uint32, arg2 uintptr, arg3 uint32, arg4 uintptr, arg5 uint32, arg6 uintptr, arg7 uint32, arg8 uintptr, arg9 uint32, arg10 uintptr)
 
@@ -504,5 +533,77 @@ func DeferDelete(address Address, options []uint8) witTypes.Result[witTypes.Unit
 	}
 	result5 := result
 	return result5
+
+}
+
+//go:wasmimport informant:plugin/kube@0.3.0 defer-children
+func wasm_import_defer_children(arg0 int32, arg1 uintptr, arg2 uint32, arg3 uintptr, arg4 uint32, arg5 uintptr, arg6 uint32, arg7 uintptr, arg8 uint32, arg9 uintptr)
+
+func DeferChildren(owner Owner, children []Child) witTypes.Result[Children, ApiError] {
+	pinner := &runtime.Pinner{}
+	defer pinner.Unpin()
+
+	returnArea := uintptr(witRuntime.Allocate(pinner, (8 + 6*4), 4))
+	utf8 := unsafe.Pointer(unsafe.StringData((owner).Namespace))
+	pinner.Pin(utf8)
+	utf80 := unsafe.Pointer(unsafe.StringData((owner).Name))
+	pinner.Pin(utf80)
+	utf81 := unsafe.Pointer(unsafe.StringData((owner).Uid))
+	pinner.Pin(utf81)
+	slice := children
+	length := uint32(len(slice))
+	result2 := witRuntime.Allocate(pinner, uintptr(length*(3*4)), 4)
+	for index, element := range slice {
+		base := unsafe.Add(result2, index*(3*4))
+		data := unsafe.Pointer(unsafe.SliceData((element).Object))
+		pinner.Pin(data)
+		*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uint32(len((element).Object)))
+		*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0)) = uint32(uintptr(uintptr(data)))
+		var result int32
+		if (element).Whole {
+			result = 1
+		} else {
+			result = 0
+		}
+		*(*int8)(unsafe.Add(unsafe.Pointer(base), (2 * 4))) = int8(result)
+
+	}
+
+	wasm_import_defer_children(int32((owner).Source), uintptr(utf8), uint32(len((owner).Namespace)), uintptr(utf80), uint32(len((owner).Name)), uintptr(utf81), uint32(len((owner).Uid)), uintptr(result2), length, returnArea)
+	var result7 witTypes.Result[Children, ApiError]
+	switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 0))) {
+	case 0:
+		result3 := make([]string, 0, *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 2*4))))
+		for index := 0; index < int(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 2*4)))); index++ {
+			base := unsafe.Add(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 1*4))))), index*(2*4))
+			value := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0))))), *(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)))
+
+			result3 = append(result3, value)
+		}
+
+		var option witTypes.Option[string]
+		switch uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 3*4)))) {
+		case 0:
+
+			option = witTypes.None[string]()
+		case 1:
+			value4 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 4*4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (8 + 5*4))))
+
+			option = witTypes.Some[string](value4)
+		default:
+			panic("unreachable")
+		}
+
+		result7 = witTypes.Ok[Children, ApiError](Children{Written: uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), 4))), Pruned: uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (4 + 1*4)))), Refused: result3, PruneSkipped: option})
+	case 1:
+		value5 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (3 * 4))))
+		value6 := unsafe.String((*uint8)(unsafe.Pointer(uintptr(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (4 * 4)))))), *(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (5 * 4))))
+
+		result7 = witTypes.Err[Children, ApiError](ApiError{Code: uint8(uint8(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), 4)))), Status: uint16(uint16(*(*uint32)(unsafe.Add(unsafe.Pointer(returnArea), (2 + 1*4))))), Reason: value5, Message: value6, RetryAfterMs: uint32(*(*int32)(unsafe.Add(unsafe.Pointer(returnArea), (6 * 4))))})
+	default:
+		panic("unreachable")
+	}
+	result8 := result7
+	return result8
 
 }

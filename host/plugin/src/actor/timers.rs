@@ -1,0 +1,243 @@
+//! The timers of a plugin: when runs are due, and which have ended.
+//!
+//! ```text
+//! event actor ──due──▶ listener (a tick) ──▶ worker of instance 0 ──▶ on-timer
+//!      ▲                                                                 │
+//!      └── next time ── Timers ◀──────────── ended ──────────────────────┘──▶ the plugin's keys
+//! ```
+//!
+//! - The last run of each timer that has ended, accepted or given up, is recorded in the plugin's keys, where no guest
+//!   sees it. After a restart, times since then were missed. Without a state database there is no record, and only the
+//!   next time counts.
+//! - A time comes once: none before the last one is due again, however the clock is set. A record from more than a
+//!   day ahead was made with a wrong clock, and does not count.
+//! - A wait is as long as the clock says when it begins. If the clock is set meanwhile,
+//!   [`ClockWatch`](crate::runtime::clock_watch) ends it.
+
+mod schedule;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use informant_cache::listener::Tick;
+use informant_cache::{LogThrottle, Moment};
+use informant_spec::TimerSpec;
+use jiff::Timestamp;
+
+use self::schedule::{Run, Timer};
+use crate::actor::PluginContext;
+use crate::component::manifest::Manifest;
+use crate::instance::config::PluginConfig;
+use crate::status::{EndedRun, TimerStatus};
+use crate::sync::lock;
+
+/// Runs that were given up and are logged within [`GIVEN_UP_WARNING_PERIOD`]: 10. The next line says how many had none.
+const GIVEN_UP_WARNINGS_MAX: usize = 10;
+
+/// See [`GIVEN_UP_WARNINGS_MAX`]: 60 s.
+const GIVEN_UP_WARNING_PERIOD: Duration = Duration::from_secs(60);
+
+/// The timers of one plugin; none that are not in its manifest.
+pub(crate) struct Timers {
+    timers: Vec<Timer>,
+    /// The last runs that have ended, by timer.
+    records: Records,
+    /// Its waits end when the clock is set.
+    watched: Option<Arc<dyn Fn() + Send + Sync>>,
+    /// Lines about runs that were given up.
+    given_up: LogThrottle,
+}
+
+/// When the last run of each timer was due that has ended.
+pub(crate) type Records = BTreeMap<String, Timestamp>;
+
+/// The result of asking for a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimerTriggered {
+    /// A run was added.
+    Queued,
+    /// One was pending or in flight: this one becomes part of it, or follows it.
+    Waiting,
+    /// There is no such timer.
+    Unknown,
+}
+
+impl Default for Timers {
+    fn default() -> Timers {
+        Timers {
+            timers: Vec::new(),
+            records: Records::new(),
+            watched: None,
+            given_up: LogThrottle::new(GIVEN_UP_WARNINGS_MAX, GIVEN_UP_WARNING_PERIOD),
+        }
+    }
+}
+
+impl Timers {
+    /// Has these timers from now on. What is known of those that stay is kept.
+    fn set(&mut self, specs: Vec<TimerSpec>, now: Timestamp, random: &mut dyn FnMut() -> u64) {
+        let mut before = std::mem::take(&mut self.timers);
+        for spec in specs {
+            let known = before.iter().position(|timer| timer.spec.name == spec.name);
+            let timer = match known.map(|at| before.swap_remove(at)) {
+                Some(timer) => timer.with(spec, now, random),
+                None => {
+                    let record = self.records.get(&spec.name).copied();
+                    Timer::new(spec, record, now, random)
+                }
+            };
+            self.timers.push(timer);
+        }
+        let timers = &self.timers;
+        self.records
+            .retain(|name, _| timers.iter().any(|timer| timer.spec.name == *name));
+    }
+
+    /// The runs that are due.
+    fn due(&mut self, now: Timestamp, is_ticking: impl Fn(&str) -> bool, random: &mut dyn FnMut() -> u64) -> Vec<Run> {
+        let due = self
+            .timers
+            .iter_mut()
+            .filter_map(|timer| timer.due(now, &is_ticking, random));
+        due.collect()
+    }
+
+    /// When the next run is due.
+    fn next(&self) -> Option<Timestamp> {
+        self.timers.iter().filter_map(Timer::next).min()
+    }
+
+    /// A run has ended. Returns whether the records have changed.
+    fn ended(&mut self, tick: &Tick, accepted: bool, now: Timestamp) -> bool {
+        let (Some(timer), Ok(scheduled)) = (
+            self.timers.iter_mut().find(|timer| timer.spec.name == *tick.timer),
+            Timestamp::from_millisecond(tick.scheduled_ms),
+        ) else {
+            return false;
+        };
+        timer.ended = Some(EndedRun {
+            scheduled,
+            at: now,
+            accepted,
+        });
+        self.records.insert(tick.timer.to_string(), scheduled) != Some(scheduled)
+    }
+}
+
+impl PluginContext {
+    /// The version with this manifest works from now on, with this section. Returns whether it has timers.
+    pub(crate) async fn arrange_timers(self: &Arc<PluginContext>, manifest: &Manifest, config: &PluginConfig) -> bool {
+        if manifest.timers.is_empty() && lock(&self.timers).is_none() {
+            return false;
+        }
+        let is_first = lock(&self.timers).is_none();
+        let records = match is_first {
+            true => Some(self.recorded_runs().await),
+            false => None,
+        };
+        let (env, now) = (&self.runtime.env, self.runtime.wall.now());
+        let mut guard = lock(&self.timers);
+        let timers = guard.get_or_insert_default();
+        if let Some(records) = records {
+            timers.records = records;
+        }
+        timers.set(manifest.timers_of(&config.spec), now, &mut || env.random());
+        if timers.watched.is_none() {
+            let wake = self.waker_of_actor();
+            self.runtime.clock_watch.watch(&self.runtime, &wake);
+            timers.watched = Some(wake);
+            let of = Arc::downgrade(self);
+            let ended = move |tick: &Tick, accepted| {
+                if let Some(context) = Weak::upgrade(&of) {
+                    context.run_has_ended(tick, accepted);
+                }
+            };
+            self.listener.consumer().set_tick_callback(Arc::new(ended));
+        }
+        !timers.timers.is_empty()
+    }
+
+    /// Adds the runs that are due. Returns when the next one is.
+    pub(crate) fn run_timers(&self) -> Option<Moment> {
+        let (consumer, env, now) = (self.listener.consumer(), &self.runtime.env, self.runtime.wall.now());
+        let (due, next) = {
+            let mut guard = lock(&self.timers);
+            let timers = guard.as_mut()?;
+            let due = timers.due(now, |timer| consumer.is_ticking(timer), &mut || env.random());
+            (due, timers.next())
+        };
+        for Run { timer, tick, missed } in due {
+            self.counters.timer_missed(&timer, missed);
+            if let Some(tick) = tick {
+                consumer.tick(tick, self.now());
+            }
+        }
+        let wait = Duration::try_from(next?.duration_since(now)).unwrap_or_default();
+        Some(self.now() + wait)
+    }
+
+    /// Asks for a run of a timer that is not due.
+    pub(crate) fn trigger_timer(&self, timer: &str) -> TimerTriggered {
+        let now = self.runtime.wall.now();
+        let is_known = |timers: &Timers| timers.timers.iter().any(|known| known.spec.name == timer);
+        if !lock(&self.timers).as_deref().is_some_and(is_known) {
+            return TimerTriggered::Unknown;
+        }
+        let consumer = self.listener.consumer();
+        let is_waiting = consumer.is_ticking(timer);
+        let tick = Tick {
+            timer: timer.into(),
+            scheduled_ms: now.as_millisecond(),
+            missed: 0,
+        };
+        consumer.tick(tick, self.now());
+        match is_waiting {
+            true => TimerTriggered::Waiting,
+            false => TimerTriggered::Queued,
+        }
+    }
+
+    pub(crate) fn timer_status(&self) -> Vec<TimerStatus> {
+        let guard = lock(&self.timers);
+        let timers = guard.as_ref().map_or(&[][..], |timers| &timers.timers);
+        timers.iter().map(Timer::status).collect()
+    }
+
+    fn run_has_ended(&self, tick: &Tick, accepted: bool) {
+        let now = self.runtime.wall.now();
+        if accepted {
+            self.counters.timer_succeeded(&tick.timer, now.as_second());
+        }
+        let (records, line) = {
+            let mut guard = lock(&self.timers);
+            let Some(timers) = guard.as_mut() else { return };
+            let line = (!accepted).then(|| timers.given_up.line(self.now())).flatten();
+            (timers.ended(tick, accepted, now).then(|| timers.records.clone()), line)
+        };
+        if let Some(suppressed) = line {
+            let (plugin, timer): (&str, &str) = (self.counters.plugin(), &tick.timer);
+            let suppressed = (suppressed > 0).then_some(suppressed);
+            tracing::warn!(
+                plugin,
+                timer,
+                suppressed,
+                "run of a timer given up; the next one follows its schedule"
+            );
+        }
+        if let Some(records) = records {
+            self.capabilities.kv.record_runs(&records);
+        }
+    }
+
+    async fn recorded_runs(&self) -> Records {
+        match self.capabilities.kv.recorded_runs().await {
+            Ok(records) => records,
+            Err(error) => {
+                let plugin: &str = self.counters.plugin();
+                tracing::warn!(plugin, error = %error.message, "plugin timers have no record; missed runs are unknown");
+                Records::default()
+            }
+        }
+    }
+}
