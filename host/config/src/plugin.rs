@@ -7,7 +7,7 @@ use std::time::Duration;
 use informant_object::LabelSelector;
 use informant_spec::{
     ContentSource, Digest, EventSelection, HttpGrant, INSTANCES_MAX, KubeGrant, Limits, OnFailure, PluginSpec,
-    ReplayPolicy, Required, RetryPolicy, Suffix, WAIT_FOR_MAX_DEFAULT, WaitFor,
+    ReplayPolicy, Required, RetryPolicy, ServiceAccount, Suffix, WAIT_FOR_MAX_DEFAULT, WaitFor,
 };
 
 use crate::allow;
@@ -19,13 +19,7 @@ use crate::source::{FilePosition, Located};
 use crate::table::{Planned, Table};
 use crate::timers;
 
-const PLANNED: &Planned = &[
-    (
-        "as",
-        "plugins act with Informant's own identity, within `allow`: remove it",
-    ),
-    ("cache-beyond-identity", "remove it"),
-];
+const PLANNED: &Planned = &[("cache-beyond-identity", "remove it")];
 
 /// Shortest wait before a retry.
 const RETRY_WAIT_MIN: Duration = Duration::from_millis(10);
@@ -170,6 +164,7 @@ fn read_keys(name: &str, table: &Table<'_>, runners: &ScriptRunnersSection) -> O
         allow_kube: allow.kube.iter().map(|grant| grant.value.clone()).collect(),
         allow_http: allow.http.iter().map(|grant| grant.value.clone()).collect(),
         allow_events: allow.events,
+        identity: read_identity(table),
         content: component.as_ref()?.value.clone(),
     };
     let positions = PluginPositions {
@@ -254,6 +249,13 @@ fn read_component(table: &Table<'_>, runners: &ScriptRunnersSection) -> Option<L
         value: table.file(&text.value).into(),
         position: text.position,
     })
+}
+
+/// `as = "system:serviceaccount:NAMESPACE:NAME"`.
+fn read_identity(table: &Table<'_>) -> Option<ServiceAccount> {
+    let text = table.string("as")?;
+    let refuse = |problem| table.report(text.position, format!("`as` {problem}"));
+    text.value.parse().map_err(refuse).ok()
 }
 
 fn read_sha256(table: &Table<'_>) -> Option<Digest> {

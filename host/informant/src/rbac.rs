@@ -12,7 +12,7 @@ mod yaml;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use informant_spec::{KubeGrant, KubeVerb};
+use informant_spec::{KubeGrant, KubeVerb, ServiceAccount};
 
 pub(crate) use helm_values::HelmValues;
 pub(crate) use yaml::{Subject, yaml};
@@ -28,7 +28,16 @@ pub(crate) const CONFIG_MAP_BYTES_MAX: usize = 1024 * 1024;
 const INFORMER_VERBS: [&str; 2] = ["list", "watch"];
 
 /// The order of verbs in the output.
-const VERBS: [&str; 7] = ["get", "list", "watch", "create", "update", "patch", "delete"];
+const VERBS: [&str; 8] = [
+    "get",
+    "list",
+    "watch",
+    "create",
+    "update",
+    "patch",
+    "delete",
+    "impersonate",
+];
 
 /// What the admin server creates to ask the API server about its callers: groups and resources.
 pub(crate) const REVIEWS: [(&str, &str); 2] = [
@@ -61,6 +70,8 @@ struct Rule {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Permissions {
     rules: BTreeMap<Scope, BTreeMap<RuleTarget, Rule>>,
+    /// What plugins need that act as other ServiceAccounts.
+    identities: BTreeMap<ServiceAccount, Permissions>,
 }
 
 impl Permissions {
@@ -108,6 +119,20 @@ impl Permissions {
                 }
             }
         }
+    }
+
+    /// The permissions of the plugin `name`, which acts as `identity`: those of Informant itself, or of another
+    /// ServiceAccount, which Informant may impersonate.
+    pub(crate) fn of_plugin(&mut self, name: &str, identity: Option<&ServiceAccount>) -> &mut Permissions {
+        let Some(account) = identity else { return self };
+        let target = RuleTarget {
+            group: String::new(),
+            resource: "serviceaccounts".to_owned(),
+            names: vec![account.name.clone()],
+        };
+        let scope = Some(account.namespace.clone());
+        self.add(scope, target, ["impersonate"], &format!("[plugin.{name}] as"));
+        self.identities.entry(account.clone()).or_default()
     }
 
     /// Adds what the plugin `name` needs to record Kubernetes Events.

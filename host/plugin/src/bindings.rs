@@ -42,6 +42,7 @@ wasmtime::component::bindgen!({
         "informant:plugin/kube.update": async | trappable,
         "informant:plugin/kube.patch": async | trappable,
         "informant:plugin/kube.delete": async | trappable,
+        "informant:plugin/kube.defer-children": async | trappable,
         "informant:plugin/kv.get": async | trappable,
         "informant:plugin/kv.set": async | trappable,
         "informant:plugin/kv.set-if-absent": async | trappable,

@@ -8,7 +8,7 @@
 //! allows, which resource a pattern covers. Pure: no I/O, no async, no clock, and neither TOML nor WebAssembly.
 //!
 //! ```layers
-//! digest suggest language duration
+//! digest suggest language duration identity
 //! content
 //! resource
 //! resource_name resource_pattern
@@ -22,6 +22,7 @@
 //! - `resource`, `resource_name`, `resource_pattern`: a resource as the API server names it, as people write it, and
 //!   several at once.
 //! - `selection`: which objects.
+//! - `identity`: as whom a plugin acts.
 //! - `duration`, `timer`: how long, and when a plugin is called without a change.
 //! - `policy`, `limits`: what happens to what fails or exceeds, and when it exceeds.
 //! - `kube_grant`, `http_grant`: what a plugin may do on the cluster, and where it may send requests.
@@ -32,6 +33,7 @@ mod content;
 mod digest;
 mod duration;
 mod http_grant;
+mod identity;
 mod kube_grant;
 mod language;
 mod limits;
@@ -48,6 +50,7 @@ pub use content::{Content, ContentSource};
 pub use digest::{Digest, DigestBuilder, DigestError};
 pub use duration::{DURATION_FORM, parse_duration, show_duration};
 pub use http_grant::{HttpGrant, HttpGrantError, HttpTarget};
+pub use identity::{ServiceAccount, ServiceAccountError};
 pub use kube_grant::{
     KubeGrant, KubeResource, KubeResourceError, KubeVerb, ResourceAttributes, allow_line, is_name, is_segment, unmet,
 };

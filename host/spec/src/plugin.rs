@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::content::ContentSource;
 use crate::digest::Digest;
 use crate::http_grant::HttpGrant;
+use crate::identity::ServiceAccount;
 use crate::kube_grant::KubeGrant;
 use crate::limits::Limits;
 use crate::policy::{OnFailure, ReplayPolicy, Required, RetryPolicy, WaitFor};
@@ -40,6 +41,8 @@ pub struct PluginSpec {
     pub allow_http: Vec<HttpGrant>,
     /// Whether it may record Kubernetes Events.
     pub allow_events: bool,
+    /// As whom it acts on the cluster; none: as Informant.
+    pub identity: Option<ServiceAccount>,
     pub limits: Limits,
     /// The resync period; none: no resync.
     pub resync: Option<Duration>,
@@ -86,6 +89,7 @@ impl PluginSpec {
             allow_kube: Vec::new(),
             allow_http: Vec::new(),
             allow_events: false,
+            identity: None,
             limits: Limits::default(),
             resync: None,
             min_interval: None,

@@ -1,8 +1,9 @@
-//! The example scripts in `plugins/`, each with the configuration in its README.
+//! The examples in `plugins/`, each with the configuration in its README.
 
 mod oom_to_slack;
 mod owner_labels;
 mod reloader;
+mod website;
 
 use std::time::Duration;
 

@@ -117,10 +117,11 @@ impl Shared {
             let ended = std::mem::take(&mut listener.ended_ticks);
             (result, std::mem::take(&mut listener.newly_synced), ended)
         });
-        if !ticks.is_empty()
-            && let Some(callback) = lock(&self.ticks).clone()
-        {
-            ticks.into_iter().for_each(|(tick, accepted)| callback(&tick, accepted));
+        if !ticks.is_empty() {
+            let callback = lock(&self.ticks).clone();
+            for (tick, accepted) in ticks {
+                callback.iter().for_each(|callback| callback(&tick, accepted));
+            }
         }
         if !synced.is_empty()
             && let Some(callback) = lock(&self.synced).clone()

@@ -114,6 +114,7 @@ fn complete_configuration_is_read() {
         allow_kube: [],
         allow_http: [ HttpGrant { origin: Origin { is_https: true, host: Exact( Name( "example.com", ), ), port: 443, }, prefix: [ [ 104, 111, 111, 107, 115, ], ], url: "https://example.com/hooks/", header_files: [], }, ],
         allow_events: false,
+        identity: None,
         limits: Limits { memory_bytes: 33554432, cpu: 20ms, call: 5s, pending: 7, instances: 4, kube_calls: 16, writes_in_flight: 8, writes_per_second: 50, kv_bytes: 65536, http_in_flight: 3, http_per_second: 7, http_time: 2s, http_request_bytes: 2048, http_response_bytes: 3072, },
         resync: Some( 5s, ),
         min_interval: Some( 90s, ),

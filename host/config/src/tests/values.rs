@@ -64,9 +64,9 @@ store = "compressed"
 component = "oci://example.com/greeter:1"
 informers = ["pods"]
 allow = { kube = [], kv = [] }
-as = "system:serviceaccount:ns:name"
+cache-beyond-identity = true
 "#
-    ), @r#"
+    ), @r"
     error: config.toml:9:1: `transform` is not supported yet
       help: use `drop` to remove fields
     error: config.toml:10:1: `store` is not supported yet
@@ -75,9 +75,9 @@ as = "system:serviceaccount:ns:name"
       help: download the component first, and set its file
     error: config.toml:15:22: `kv` is not supported yet
       help: every plugin may use kv, with [state]: remove it
-    error: config.toml:16:1: `as` is not supported yet
-      help: plugins act with Informant's own identity, within `allow`: remove it
-    "#);
+    error: config.toml:16:1: `cache-beyond-identity` is not supported yet
+      help: remove it
+    ");
 }
 
 #[test]
@@ -353,6 +353,8 @@ label-selector = "app in (a"
 on-failure = "retyr"
 on-reload = "restart"
 config = { big = 99999999999999999999, rate = nan }
+as = "admin"
+timers = { early = { cron = "0 25 * * *" }, both = { every = "1m", zone = "UTC" } }
 
 [plugin.q]
 "#
@@ -374,9 +376,12 @@ config = { big = 99999999999999999999, rate = nan }
       help: plugins receive their config as JSON: write it as a string
     error: config.toml:10:47: `rate`: nan cannot be written as JSON
       help: plugins receive their config as JSON: write it as a string
-    error: config.toml:12:9: [plugin.q] lacks `component`
+    error: config.toml:11:6: `as` is no ServiceAccount: write "system:serviceaccount:NAMESPACE:NAME"
+    error: config.toml:12:29: [plugin.p.timers.early] has `cron` "0 25 * * *": Component error: Number out of bounds; write five fields (minute, hour, day of the month, month, day of the week)
+    error: config.toml:12:75: [plugin.p.timers.both] has a `zone`, which belongs to `cron`: remove it
+    error: config.toml:14:9: [plugin.q] lacks `component`
       help: set its file: component = "plugins/NAME.wasm", or script = "NAME.js"
-    error: config.toml:12:9: [plugin.q] lacks `informers`
+    error: config.toml:14:9: [plugin.q] lacks `informers`
       help: list the informers whose events it receives: informers = ["pods"]; or none, for a plugin that only has timers: informers = []
     "#);
 }

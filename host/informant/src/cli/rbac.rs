@@ -80,6 +80,11 @@ pub(super) fn run(args: &RbacArgs) -> Result<Exit> {
             ("RBAC for", "informant rbac", yaml(&permissions, &subject))
         }
         Format::HelmValues => {
+            if config.plugins.values().any(|section| section.spec.identity.is_some()) {
+                output::note(
+                    "the values hold no ServiceAccounts of plugins (`as`): apply those that `informant rbac` prints, too",
+                );
+            }
             let values = helm_values::helm_values(&config, file.text(), &permissions)?;
             (
                 "Values of the Informant chart for",
@@ -152,11 +157,12 @@ async fn permissions(config: &Config, cluster: &str, flags: &ClusterFlags) -> Re
         }
     }
     for (name, section) in &config.plugins {
+        let of_plugin = permissions.of_plugin(name, section.spec.identity.as_ref());
         for grant in &section.spec.allow_kube {
-            permissions.add_grant(name, grant);
+            of_plugin.add_grant(name, grant);
         }
         if section.spec.allow_events {
-            permissions.add_events(name);
+            of_plugin.add_events(name);
         }
     }
     if config.admin.tls.is_some() && config.admin.cluster == cluster {

@@ -32,6 +32,10 @@ pub(super) fn of(call: &KubeCall) -> Result<Request<Body>, KubeError> {
     if let Ok(agent) = HeaderValue::try_from(agent) {
         request = request.header(header::USER_AGENT, agent);
     }
+    // Without groups, the API server adds those of a ServiceAccount.
+    if let Some(user) = &call.identity {
+        request = request.header("Impersonate-User", &**user);
+    }
     if let Some(content_type) = content_type {
         request = request.header(header::CONTENT_TYPE, content_type);
     }

@@ -35,6 +35,7 @@ fn call(resource: &str, name: &str, action: KubeAction) -> KubeCall {
         },
         action,
         purpose: KubePurpose::Plugin,
+        identity: None,
         answer_bytes_max: 1 << 20,
     }
 }
@@ -64,6 +65,18 @@ async fn done(api: &ClusterApi, name: &str, action: KubeAction) -> Value {
 async fn refused(api: &ClusterApi, name: &str, action: KubeAction) -> String {
     let error = api.call(call("v1/configmaps", name, action)).await.unwrap_err();
     format!("{} {}: {}", error.status, error.code.as_str(), error.message)
+}
+
+#[test]
+fn a_call_as_somebody_else_names_the_user() {
+    let mut call = call("v1/configmaps", "m", KubeAction::Get);
+    assert!(!request::of(&call).unwrap().headers().contains_key("impersonate-user"));
+    call.identity = Some(Arc::from("system:serviceaccount:web:labeler"));
+    let request = request::of(&call).unwrap();
+    assert_eq!(
+        request.headers()["impersonate-user"],
+        "system:serviceaccount:web:labeler"
+    );
 }
 
 #[tokio::test]

@@ -214,3 +214,140 @@ fn reviews_of_callers_are_cluster_wide() {
       verbs: ["create"]
     "#);
 }
+
+#[test]
+fn a_plugin_with_an_identity_has_its_own_objects() {
+    let mut permissions = Permissions::default();
+    permissions.add_informer("pods", "", "pods", None);
+    let account = "system:serviceaccount:shop:labeler".parse().unwrap();
+    let of_plugin = permissions.of_plugin("label", Some(&account));
+    of_plugin.add_grant(
+        "label",
+        &grant(r#"{"verbs": ["patch"], "resource": "v1/pods", "namespaces": ["shop"]}"#),
+    );
+    of_plugin.add_events("label");
+    let subject = Subject {
+        name: "informant",
+        namespace: "informant",
+    };
+    insta::assert_snapshot!(yaml(&permissions, &subject), @r#"
+    apiVersion: v1
+    kind: ServiceAccount
+    metadata:
+      name: "informant"
+      namespace: "informant"
+      labels: {app.kubernetes.io/name: informant}
+    ---
+    apiVersion: rbac.authorization.k8s.io/v1
+    kind: ClusterRole
+    metadata:
+      name: "informant"
+      labels: {app.kubernetes.io/name: informant}
+    rules:
+    # [informer.pods]
+    - apiGroups: [""]
+      resources: ["pods"]
+      verbs: ["list", "watch"]
+    ---
+    apiVersion: rbac.authorization.k8s.io/v1
+    kind: ClusterRoleBinding
+    metadata:
+      name: "informant"
+      labels: {app.kubernetes.io/name: informant}
+    roleRef:
+      apiGroup: rbac.authorization.k8s.io
+      kind: ClusterRole
+      name: "informant"
+    subjects:
+    - kind: ServiceAccount
+      name: "informant"
+      namespace: "informant"
+    ---
+    apiVersion: rbac.authorization.k8s.io/v1
+    kind: Role
+    metadata:
+      name: "informant"
+      namespace: "shop"
+      labels: {app.kubernetes.io/name: informant}
+    rules:
+    # [plugin.label] as
+    - apiGroups: [""]
+      resources: ["serviceaccounts"]
+      resourceNames: ["labeler"]
+      verbs: ["impersonate"]
+    ---
+    apiVersion: rbac.authorization.k8s.io/v1
+    kind: RoleBinding
+    metadata:
+      name: "informant"
+      namespace: "shop"
+      labels: {app.kubernetes.io/name: informant}
+    roleRef:
+      apiGroup: rbac.authorization.k8s.io
+      kind: Role
+      name: "informant"
+    subjects:
+    - kind: ServiceAccount
+      name: "informant"
+      namespace: "informant"
+    ---
+    apiVersion: v1
+    kind: ServiceAccount
+    metadata:
+      name: "labeler"
+      namespace: "shop"
+      labels: {app.kubernetes.io/name: informant}
+    ---
+    apiVersion: rbac.authorization.k8s.io/v1
+    kind: ClusterRole
+    metadata:
+      name: "informant-shop-labeler"
+      labels: {app.kubernetes.io/name: informant}
+    rules:
+    # [plugin.label]
+    - apiGroups: ["events.k8s.io"]
+      resources: ["events"]
+      verbs: ["create", "patch"]
+    ---
+    apiVersion: rbac.authorization.k8s.io/v1
+    kind: ClusterRoleBinding
+    metadata:
+      name: "informant-shop-labeler"
+      labels: {app.kubernetes.io/name: informant}
+    roleRef:
+      apiGroup: rbac.authorization.k8s.io
+      kind: ClusterRole
+      name: "informant-shop-labeler"
+    subjects:
+    - kind: ServiceAccount
+      name: "labeler"
+      namespace: "shop"
+    ---
+    apiVersion: rbac.authorization.k8s.io/v1
+    kind: Role
+    metadata:
+      name: "informant-shop-labeler"
+      namespace: "shop"
+      labels: {app.kubernetes.io/name: informant}
+    rules:
+    # [plugin.label]
+    - apiGroups: [""]
+      resources: ["pods"]
+      verbs: ["patch"]
+    ---
+    apiVersion: rbac.authorization.k8s.io/v1
+    kind: RoleBinding
+    metadata:
+      name: "informant-shop-labeler"
+      namespace: "shop"
+      labels: {app.kubernetes.io/name: informant}
+    roleRef:
+      apiGroup: rbac.authorization.k8s.io
+      kind: Role
+      name: "informant-shop-labeler"
+    subjects:
+    - kind: ServiceAccount
+      name: "labeler"
+      namespace: "shop"
+    "#);
+}

@@ -14,33 +14,55 @@ pub(crate) struct Subject<'a> {
     pub namespace: &'a str,
 }
 
+/// The objects of one ServiceAccount.
+struct Account<'a> {
+    subject: Subject<'a>,
+    /// The name of its roles and bindings.
+    roles: String,
+}
+
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// The ServiceAccount, its roles and its bindings.
 #[must_use]
 pub(crate) fn yaml(permissions: &Permissions, subject: &Subject<'_>) -> String {
     let mut text = String::new();
+    let own = Account {
+        subject: subject.clone(),
+        roles: subject.name.to_owned(),
+    };
     // Writing into a String does not fail.
-    let _ = write(&mut text, permissions, subject);
+    let _ = write(&mut text, permissions, &own);
+    for (account, permissions) in &permissions.identities {
+        let subject = Subject {
+            name: &account.name,
+            namespace: &account.namespace,
+        };
+        // ServiceAccounts of several namespaces may have one name, and ClusterRoles are in none.
+        let roles = format!("{}-{}-{}", own.roles, account.namespace, account.name);
+        text.push_str("---\n");
+        let _ = write(&mut text, permissions, &Account { subject, roles });
+    }
     text
 }
 
-fn write(out: &mut String, permissions: &Permissions, subject: &Subject<'_>) -> fmt::Result {
+fn write(out: &mut String, permissions: &Permissions, account: &Account<'_>) -> fmt::Result {
+    let Account { subject, roles } = account;
     let Subject { name, namespace } = subject;
     writeln!(out, "apiVersion: v1\nkind: ServiceAccount")?;
     metadata(out, name, Some(namespace))?;
     for (scope, rules) in permissions.by_scope() {
         let prefix = if scope.is_some() { "" } else { "Cluster" };
         writeln!(out, "---\napiVersion: {RBAC}/v1\nkind: {prefix}Role")?;
-        metadata(out, name, scope.as_deref())?;
+        metadata(out, roles, scope.as_deref())?;
         writeln!(out, "rules:")?;
         write_rules(out, "", &rules)?;
         writeln!(out, "---\napiVersion: {RBAC}/v1\nkind: {prefix}RoleBinding")?;
-        metadata(out, name, scope.as_deref())?;
+        metadata(out, roles, scope.as_deref())?;
         writeln!(
             out,
             "roleRef:\n  apiGroup: {RBAC}\n  kind: {prefix}Role\n  name: {}",
-            quoted(name)
+            quoted(roles)
         )?;
         writeln!(
             out,

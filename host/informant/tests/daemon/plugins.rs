@@ -288,9 +288,9 @@ async fn refused_requests_report_why() {
     400 "invalid" Failed to deserialize the JSON body into the target type: keys: unknown field `keys`, expected one of `key`, `cluster`, `resource`, `namespace` at line 1 column 7
     404 "unknown-plugin" no plugin named "recodrer"; did you mean `recorder`?
     503 "not-ready" plugin broken is refused: plugin "broken": broken.wasm: cannot be read: No such file or directory (os error 2)
-    400 "invalid" select objects (cluster, resource, informer, namespace, labelSelector, key), or set all
+    400 "invalid" select objects (cluster, resource, informer, namespace, labelSelector, key), set all, or name a timer
     400 "invalid" key: "a/b/c" is not a key: more than one slash; write "namespace/name", or "name" for a cluster-scoped object
-    400 "invalid" Failed to deserialize the JSON body into the target type: al: unknown field `al`, expected one of `all`, `cluster`, `resource`, `informer`, `namespace`, `labelSelector`, `key` at line 1 column 5
+    400 "invalid" Failed to deserialize the JSON body into the target type: al: unknown field `al`, expected one of `all`, `cluster`, `resource`, `informer`, `namespace`, `labelSelector`, `key`, `timer` at line 1 column 5
     "#);
     // A request that a web page could send on its own.
     let (status, _) = super::world::http_get(daemon.address(), REQUEUE).await;

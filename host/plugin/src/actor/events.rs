@@ -81,6 +81,7 @@ impl EventActor {
             return Step::Stop;
         }
         if !self.started || self.is_quarantined {
+            self.next_run = None;
             return self.wait(None).await;
         }
         if self.has_timers {

@@ -28,6 +28,7 @@ use jiff::Timestamp;
 use self::schedule::{Run, Timer};
 use crate::actor::PluginContext;
 use crate::component::manifest::Manifest;
+use crate::engine::wait;
 use crate::instance::config::PluginConfig;
 use crate::status::{EndedRun, TimerStatus};
 use crate::sync::lock;
@@ -38,11 +39,16 @@ const GIVEN_UP_WARNINGS_MAX: usize = 10;
 /// See [`GIVEN_UP_WARNINGS_MAX`]: 60 s.
 const GIVEN_UP_WARNING_PERIOD: Duration = Duration::from_secs(60);
 
+/// How long the records may take to be read before they are unknown: 10 s.
+const RECORDS_TIME_MAX: Duration = Duration::from_secs(10);
+
 /// The timers of one plugin; none that are not in its manifest.
 pub(crate) struct Timers {
     timers: Vec<Timer>,
-    /// The last runs that have ended, by timer.
-    records: Records,
+    /// The last runs that have ended, by timer. None: they could not be read, and are left as they are.
+    records: Option<Records>,
+    /// Nothing is due between these two times: the last look at the schedules, and the next run.
+    quiet: Option<(Timestamp, Timestamp)>,
     /// Its waits end when the clock is set.
     watched: Option<Arc<dyn Fn() + Send + Sync>>,
     /// Lines about runs that were given up.
@@ -67,7 +73,8 @@ impl Default for Timers {
     fn default() -> Timers {
         Timers {
             timers: Vec::new(),
-            records: Records::new(),
+            records: None,
+            quiet: None,
             watched: None,
             given_up: LogThrottle::new(GIVEN_UP_WARNINGS_MAX, GIVEN_UP_WARNING_PERIOD),
         }
@@ -75,7 +82,7 @@ impl Default for Timers {
 }
 
 impl Timers {
-    /// Has these timers from now on. What is known of those that stay is kept.
+    /// Has these timers from now on. What is known of those that stay is kept. What a new one may miss begins now.
     fn set(&mut self, specs: Vec<TimerSpec>, now: Timestamp, random: &mut dyn FnMut() -> u64) {
         let mut before = std::mem::take(&mut self.timers);
         for spec in specs {
@@ -83,45 +90,52 @@ impl Timers {
             let timer = match known.map(|at| before.swap_remove(at)) {
                 Some(timer) => timer.with(spec, now, random),
                 None => {
-                    let record = self.records.get(&spec.name).copied();
+                    let known = self.records.as_mut();
+                    let record = known.map(|records| *records.entry(spec.name.clone()).or_insert(now));
                     Timer::new(spec, record, now, random)
                 }
             };
             self.timers.push(timer);
         }
         let timers = &self.timers;
+        let is_known = |name: &str| timers.iter().any(|timer| timer.spec.name == name);
         self.records
-            .retain(|name, _| timers.iter().any(|timer| timer.spec.name == *name));
+            .iter_mut()
+            .for_each(|records| records.retain(|name, _| is_known(name)));
+        self.quiet = None;
     }
 
     /// The runs that are due.
     fn due(&mut self, now: Timestamp, is_ticking: impl Fn(&str) -> bool, random: &mut dyn FnMut() -> u64) -> Vec<Run> {
-        let due = self
-            .timers
-            .iter_mut()
-            .filter_map(|timer| timer.due(now, &is_ticking, random));
-        due.collect()
+        if self.quiet.is_some_and(|(from, to)| (from..to).contains(&now)) {
+            return Vec::new();
+        }
+        let timers = self.timers.iter_mut();
+        let due = timers.filter_map(|timer| timer.due(now, &is_ticking, random)).collect();
+        let next = self.timers.iter().filter_map(Timer::next).min();
+        self.quiet = next.map(|next| (now, next));
+        due
     }
 
     /// When the next run is due.
     fn next(&self) -> Option<Timestamp> {
-        self.timers.iter().filter_map(Timer::next).min()
+        self.quiet.map(|(_, next)| next)
     }
 
-    /// A run has ended. Returns whether the records have changed.
-    fn ended(&mut self, tick: &Tick, accepted: bool, now: Timestamp) -> bool {
-        let (Some(timer), Ok(scheduled)) = (
-            self.timers.iter_mut().find(|timer| timer.spec.name == *tick.timer),
-            Timestamp::from_millisecond(tick.scheduled_ms),
-        ) else {
-            return false;
-        };
+    /// A run has ended. Returns the records, if they have changed; none if the timer is gone.
+    fn ended(&mut self, tick: &Tick, accepted: bool, now: Timestamp) -> Option<Option<&Records>> {
+        let timer = self.timers.iter_mut().find(|timer| timer.spec.name == *tick.timer)?;
         timer.ended = Some(EndedRun {
-            scheduled,
+            scheduled: Timestamp::from_millisecond(tick.scheduled_ms).unwrap_or(now),
             at: now,
             accepted,
         });
-        self.records.insert(tick.timer.to_string(), scheduled) != Some(scheduled)
+        let due = tick.due_ms.and_then(|due| Timestamp::from_millisecond(due).ok());
+        let (Some(records), Some(due)) = (&mut self.records, due) else {
+            return Some(None);
+        };
+        let has_changed = records.insert(tick.timer.to_string(), due) != Some(due);
+        Some(has_changed.then_some(&*records))
     }
 }
 
@@ -133,16 +147,20 @@ impl PluginContext {
         }
         let is_first = lock(&self.timers).is_none();
         let records = match is_first {
-            true => Some(self.recorded_runs().await),
+            true => self.recorded_runs().await,
             false => None,
         };
         let (env, now) = (&self.runtime.env, self.runtime.wall.now());
         let mut guard = lock(&self.timers);
         let timers = guard.get_or_insert_default();
-        if let Some(records) = records {
+        if is_first {
             timers.records = records;
         }
+        let before = timers.records.clone();
         timers.set(manifest.timers_of(&config.spec), now, &mut || env.random());
+        if let Some(records) = timers.records.as_ref().filter(|_| timers.records != before) {
+            self.capabilities.kv.record_runs(records);
+        }
         if timers.watched.is_none() {
             let wake = self.waker_of_actor();
             self.runtime.clock_watch.watch(&self.runtime, &wake);
@@ -189,6 +207,8 @@ impl PluginContext {
         let tick = Tick {
             timer: timer.into(),
             scheduled_ms: now.as_millisecond(),
+            // The schedule is as it was.
+            due_ms: None,
             missed: 0,
         };
         consumer.tick(tick, self.now());
@@ -206,15 +226,24 @@ impl PluginContext {
 
     fn run_has_ended(&self, tick: &Tick, accepted: bool) {
         let now = self.runtime.wall.now();
+        let line = {
+            let mut guard = lock(&self.timers);
+            let Some(timers) = guard.as_deref_mut() else { return };
+            let Some(records) = timers.ended(tick, accepted, now) else {
+                return;
+            };
+            // Under the lock: a later record is written later.
+            records
+                .into_iter()
+                .for_each(|records| self.capabilities.kv.record_runs(records));
+            match accepted {
+                true => None,
+                false => timers.given_up.line(self.now()),
+            }
+        };
         if accepted {
             self.counters.timer_succeeded(&tick.timer, now.as_second());
         }
-        let (records, line) = {
-            let mut guard = lock(&self.timers);
-            let Some(timers) = guard.as_mut() else { return };
-            let line = (!accepted).then(|| timers.given_up.line(self.now())).flatten();
-            (timers.ended(tick, accepted, now).then(|| timers.records.clone()), line)
-        };
         if let Some(suppressed) = line {
             let (plugin, timer): (&str, &str) = (self.counters.plugin(), &tick.timer);
             let suppressed = (suppressed > 0).then_some(suppressed);
@@ -225,19 +254,18 @@ impl PluginContext {
                 "run of a timer given up; the next one follows its schedule"
             );
         }
-        if let Some(records) = records {
-            self.capabilities.kv.record_runs(&records);
-        }
     }
 
-    async fn recorded_runs(&self) -> Records {
-        match self.capabilities.kv.recorded_runs().await {
-            Ok(records) => records,
-            Err(error) => {
-                let plugin: &str = self.counters.plugin();
-                tracing::warn!(plugin, error = %error.message, "plugin timers have no record; missed runs are unknown");
-                Records::default()
-            }
-        }
+    /// None, and a line about it: they cannot be read.
+    async fn recorded_runs(&self) -> Option<Records> {
+        let records = self.capabilities.kv.recorded_runs();
+        let problem = match wait::at_most(&*self.runtime.env, RECORDS_TIME_MAX, records).await {
+            Ok(Ok(records)) => return Some(records),
+            Ok(Err(error)) => error.message,
+            Err(_) => format!("reading them took more than {RECORDS_TIME_MAX:?}"),
+        };
+        let plugin: &str = self.counters.plugin();
+        tracing::warn!(plugin, error = %problem, "plugin timers have no record; missed runs are unknown");
+        None
     }
 }

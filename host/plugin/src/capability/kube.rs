@@ -36,7 +36,7 @@ use self::direct::{Before, DirectWrites};
 use self::gate::Way;
 use self::metrics::KubeSeries;
 use self::plugin::KubeGrants;
-pub(crate) use self::plugin::KubePlugin;
+pub(crate) use self::plugin::{KubePlugin, identity_of};
 use self::writes::{CallWrites, KubeEffects};
 use crate::bindings::informant::plugin::kube::{
     self, Address, ApiError, Child, Children, ObjectPage, Owner, PatchKind,
@@ -328,7 +328,7 @@ impl kube::Host for KubeCaller {
         Ok(self.defer(address, options::delete(&options).map(KubeAction::Delete)))
     }
 
-    fn defer_children(&mut self, owner: Owner, children: Vec<Child>) -> wasmtime::Result<Answer<Children>> {
-        Ok(self.set_children(owner, children))
+    async fn defer_children(&mut self, owner: Owner, children: Vec<Child>) -> wasmtime::Result<Answer<Children>> {
+        Ok(self.set_children(owner, children).await)
     }
 }

@@ -16,6 +16,7 @@ mod series;
 
 use std::sync::Arc;
 
+use informant_cache::Moment;
 use informant_spec::{ALLOW_EVENTS, PluginSpec};
 use wasmtime::component::{HasSelf, Linker};
 
@@ -62,10 +63,14 @@ impl Capability for RecorderPlugin {
 
     fn new(
         host: &Live<RecorderSeries>,
-        _grants: &Arc<Current<EventsGrant>>,
+        grants: &Arc<Current<EventsGrant>>,
         plugin: &PluginParts<'_>,
     ) -> RecorderPlugin {
-        RecorderPlugin::of(host.clone(), plugin)
+        RecorderPlugin::of(host.clone(), grants, plugin)
+    }
+
+    fn configure(&self, spec: &PluginSpec, _grants: &Arc<Current<EventsGrant>>, _now: Moment) {
+        self.act_as(spec);
     }
 
     fn close(&self) {

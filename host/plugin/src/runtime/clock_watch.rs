@@ -39,15 +39,15 @@ impl ClockWatch {
         }
     }
 
-    /// Wakes who waits. Returns whether anybody does.
+    /// Ends the waits, if there are any. Returns whether there are.
     fn wake(&self, was_set: bool) -> bool {
         let wakes: Vec<Arc<Wake>> = {
-            let mut waiting = lock(&self.waiting);
-            waiting.retain(|wake| wake.strong_count() > 0);
-            if waiting.is_empty() {
+            let waiting = lock(&self.waiting);
+            let wakes: Vec<_> = waiting.iter().filter_map(Weak::upgrade).collect();
+            if wakes.is_empty() {
                 self.runs.store(false, Ordering::Release);
             }
-            waiting.iter().filter_map(Weak::upgrade).collect()
+            wakes
         };
         if was_set {
             wakes.iter().for_each(|wake| wake());

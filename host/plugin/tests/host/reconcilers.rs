@@ -9,7 +9,7 @@ use informant_spec::PluginSpec;
 use serde_json::json;
 
 use crate::kube::grants;
-use crate::world::{Pods, World, can_run_python, guest, idle, is_built, script_runner};
+use crate::world::{Pods, Reload, World, can_run_python, guest, idle, is_built, script_runner};
 use crate::writes::Api;
 
 const JAVASCRIPT: &str = r#"
@@ -188,6 +188,36 @@ async fn the_next_call_waits_for_own_writes_or_knows() {
     step(&mut pods, "next");
     idle(&world, &plugin).await;
     assert_eq!(said(&world, &mut seen), ["write false", "next false"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_acts_as_the_account_of_its_section() {
+    if script_runner().is_none() {
+        return;
+    }
+    let api = Api::new();
+    let world = World::for_conformance(api.clone());
+    let path = world.cache.path().join("writer.js");
+    std::fs::write(&path, WRITER).unwrap();
+    let account = "system:serviceaccount:web:writer";
+    let mut spec = PluginSpec::new("reconciler", path);
+    spec.informers = vec![("pods".into(), "pods".into())];
+    spec.allow_kube = grants(json!([{ "verbs": ["patch"], "resource": "v1/pods" }]));
+    spec.identity = Some(account.parse().unwrap());
+    let plugin = world.load(spec.clone()).await.unwrap();
+    plugin.start().await;
+    let mut pods = world.pods("pods");
+    pods.attach(&plugin.listener());
+    pods.apply_with("a", r#","labels":{"step":"write"}"#);
+    world.until("the write", || api.identities().len() == 1).await;
+    spec.identity = None;
+    assert!(
+        plugin.reconfigure(spec).await.unwrap().is_none(),
+        "it keeps its instance"
+    );
+    pods.apply_with("b", r#","labels":{"step":"write"}"#);
+    world.until("the next write", || api.identities().len() == 2).await;
+    assert_eq!(api.identities(), [Some(account.to_owned()), None]);
 }
 
 const SELECTS: &str = r#"

@@ -67,6 +67,13 @@ impl Api {
             .collect()
     }
 
+    /// As whom the calls so far were made.
+    pub(crate) fn identities(&self) -> Vec<Option<String>> {
+        let calls = self.calls.lock().unwrap();
+        let identities = calls.iter().map(|call| call.identity.as_deref().map(str::to_owned));
+        identities.collect()
+    }
+
     /// The names of the objects of all calls so far.
     pub(crate) fn sent(&self) -> Vec<String> {
         let calls = self.calls.lock().unwrap();

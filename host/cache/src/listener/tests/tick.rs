@@ -9,6 +9,7 @@ fn tick(rig: &Rig, timer: &str, scheduled_ms: i64) {
     let tick = Tick {
         timer: timer.into(),
         scheduled_ms,
+        due_ms: Some(scheduled_ms),
         missed: 0,
     };
     rig.listener.consumer().tick(tick, rig.now);

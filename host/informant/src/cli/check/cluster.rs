@@ -388,14 +388,26 @@ pub(super) async fn allowed(
     client: &Client,
     attributes: serde_json::Value,
 ) -> Result<AccessReviewStatus, anyhow::Error> {
+    allowed_as(client, None, attributes).await
+}
+
+/// As [`allowed`], as another user if there is one: that asks for the right to impersonate it, too.
+pub(super) async fn allowed_as(
+    client: &Client,
+    user: Option<&str>,
+    attributes: serde_json::Value,
+) -> Result<AccessReviewStatus, anyhow::Error> {
     let review = json!({
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",
         "spec": { "resourceAttributes": attributes },
     });
-    let request = Request::post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews")
-        .header(http::header::CONTENT_TYPE, "application/json")
-        .body(serde_json::to_vec(&review)?)?;
+    let mut request = Request::post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews")
+        .header(http::header::CONTENT_TYPE, "application/json");
+    if let Some(user) = user {
+        request = request.header("Impersonate-User", user);
+    }
+    let request = request.body(serde_json::to_vec(&review)?)?;
     let review: AccessReview = tokio::time::timeout(RESPONSE_MAX, client.request(request)).await??;
     Ok(review.status)
 }

@@ -9,7 +9,7 @@ use informant_spec::{KubeGrant, KubeResource, KubeVerb, ResourceName};
 use serde_json::{Value, json};
 
 use super::Findings;
-use super::cluster::{AccessReviewStatus, RESPONSE_MAX, ReachableCluster, allowed};
+use super::cluster::{AccessReviewStatus, RESPONSE_MAX, ReachableCluster, allowed_as};
 
 /// The most permissions to ask about: each is a request, and no sensible configuration has more.
 const PERMISSIONS_MAX: usize = 1_000;
@@ -20,21 +20,23 @@ pub(super) async fn check(config: &Config, cluster: &ReachableCluster<'_>) -> Fi
         problems,
         passed: Vec::new(),
     };
-    let mut known: BTreeMap<String, bool> = BTreeMap::new();
+    let mut known: BTreeMap<(Option<String>, String), bool> = BTreeMap::new();
     for (name, section) in &config.plugins {
+        let user = section.spec.identity.as_ref().map(ToString::to_string);
         let mut has_problems = useless.contains(name.as_str());
         let events = section.spec.allow_events.then(events_grant);
         let events = events.iter().map(|grant| (grant, section.positions.section));
         for (grant, position) in section.allow_kube().chain(events) {
             let mut denied = Vec::new();
             for permission in permissions(grant) {
-                match known.get(&permission.text) {
+                let asked = (user.clone(), permission.text.clone());
+                match known.get(&asked) {
                     Some(true) => continue,
                     Some(false) => {}
                     None if known.len() == PERMISSIONS_MAX => return findings,
-                    None => match allowed(&cluster.client, permission.attributes).await {
+                    None => match allowed_as(&cluster.client, user.as_deref(), permission.attributes).await {
                         Ok(AccessReviewStatus { allowed, .. }) => {
-                            known.insert(permission.text.clone(), allowed);
+                            known.insert(asked, allowed);
                             if allowed {
                                 continue;
                             }
@@ -53,8 +55,9 @@ pub(super) async fn check(config: &Config, cluster: &ReachableCluster<'_>) -> Fi
             }
             if !denied.is_empty() {
                 has_problems = true;
+                let who = user.as_deref().unwrap_or("Informant itself");
                 let message = format!(
-                    "[plugin.{name}] has grants that Informant itself has no permission for{}: {}",
+                    "[plugin.{name}] has grants that {who} has no permission for{}: {}",
                     cluster.in_cluster(),
                     denied.join(", ")
                 );

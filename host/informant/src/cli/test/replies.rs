@@ -99,6 +99,7 @@ mod tests {
             },
             action: KubeAction::Delete(options),
             purpose: KubePurpose::Plugin,
+            identity: None,
             answer_bytes_max: 1 << 20,
         }
     }

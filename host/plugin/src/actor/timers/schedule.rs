@@ -42,10 +42,11 @@ impl Timer {
         now: Timestamp,
         random: &mut dyn FnMut() -> u64,
     ) -> Timer {
+        let record = record.unwrap_or(now);
         let last = match spec.missed {
-            Missed::Once => record.unwrap_or(now),
-            // What was missed before is left out; but no time comes twice.
-            Missed::Skip => record.unwrap_or(now).max(now),
+            Missed::Once => record,
+            // What was missed before is left out.
+            Missed::Skip => spec.schedule.due(record, now).map_or(record, |due| due.scheduled),
         };
         Timer {
             is_starting: spec.at_start,
@@ -79,12 +80,16 @@ impl Timer {
         is_ticking: &impl Fn(&str) -> bool,
         random: &mut dyn FnMut() -> u64,
     ) -> Option<Run> {
-        self.heed_clock(now);
+        self.follow_clock(now);
         if std::mem::take(&mut self.is_starting) {
             let due = self.spec.schedule.due(self.last, now);
             self.last = due.map_or(self.last, |due| due.scheduled);
             let missed = due.map_or(0, |due| due.missed + 1);
-            return Some(self.run(Some(now), missed, missed));
+            let mut run = self.run(Some(now), missed, missed);
+            if let Some(tick) = &mut run.tick {
+                tick.due_ms = Some(self.last.as_millisecond());
+            }
+            return Some(run);
         }
         let due = self.spec.schedule.due(self.last, now.checked_sub(self.delay).ok()?)?;
         self.last = due.scheduled;
@@ -114,7 +119,7 @@ impl Timer {
     }
 
     /// Forgets a last time that a wrong clock has made. A period begins again if the clock was set back.
-    fn heed_clock(&mut self, now: Timestamp) {
+    fn follow_clock(&mut self, now: Timestamp) {
         let ahead_max = match self.spec.schedule {
             Schedule::Every(_) => Duration::ZERO,
             Schedule::Cron(_) => RECORD_AHEAD_MAX,
@@ -130,6 +135,7 @@ impl Timer {
         let tick = |scheduled: Timestamp| Tick {
             timer: Arc::clone(&self.name),
             scheduled_ms: scheduled.as_millisecond(),
+            due_ms: Some(scheduled.as_millisecond()),
             missed: stands_for,
         };
         Run {

@@ -43,6 +43,8 @@ pub struct KubeCall {
     pub address: KubeAddress,
     pub action: KubeAction,
     pub purpose: KubePurpose,
+    /// The user that it is made as, by impersonation; none: Informant's own.
+    pub identity: Option<Arc<str>>,
     /// The largest accepted response in bytes. A larger one can be discarded: it is [`KubeErrorCode::TooLarge`].
     pub answer_bytes_max: usize,
 }
@@ -435,6 +437,7 @@ mod tests {
     fn options(action: KubeAction) -> String {
         let call = KubeCall {
             purpose: KubePurpose::Plugin,
+            identity: None,
             plugin: Arc::from("greeter"),
             address: KubeAddress {
                 cluster: String::new(),

@@ -47,15 +47,21 @@ struct Wanted {
 }
 
 impl KubeCaller {
-    /// Defers what makes `children` the objects that belong to `owner`.
-    pub(super) fn set_children(&mut self, owner: Owner, children: Vec<Child>) -> Answer<Children> {
-        self.try_set_children(owner, children).map_err(ApiError::from)
+    /// Defers what makes `children` the objects that belong to `owner`: all of it, or nothing.
+    pub(super) async fn set_children(&mut self, owner: Owner, children: Vec<Child>) -> Answer<Children> {
+        let before = self.deferred.mark();
+        let done = self.try_set_children(owner, children).await;
+        match &done {
+            Ok(_) => self.has_children = true,
+            Err(_) => self.deferred.truncate(before),
+        }
+        done.map_err(ApiError::from)
     }
 
-    fn try_set_children(&mut self, owner: Owner, children: Vec<Child>) -> Result<Children, KubeError> {
+    async fn try_set_children(&mut self, owner: Owner, children: Vec<Child>) -> Result<Children, KubeError> {
         self.check()?;
         let manifest = Arc::clone(&self.manifest);
-        if std::mem::replace(&mut self.has_children, true) {
+        if self.has_children {
             return Err(invalid(
                 "the call has set its children already: set all of them at once",
             ));
@@ -78,7 +84,7 @@ impl KubeCaller {
         for child in children {
             let wanted = self.wanted(&manifest, &owner, child)?;
             let label = wanted.label();
-            if !wanted_keys.insert((wanted.source.id(), wanted.key.clone())) {
+            if !wanted_keys.insert(wanted.identity()) {
                 return Err(invalid(format!("{label} is twice among the children")));
             }
             let snapshot = wanted.source.snapshot();
@@ -87,6 +93,16 @@ impl KubeCaller {
                 Some(object) if !belongs_to(object, &owner.uid) => done.refused.push(label),
                 // It is made again when it is gone.
                 Some(object) if is_terminating(object) => {}
+                None if !prune::is_live(&wanted.source) => {
+                    let message = format!("{label}: the source is not live, so that it may exist; try again later");
+                    return Err(KubeError::new(KubeErrorCode::Unavailable, message));
+                }
+                None if wanted.source.info().partial => {
+                    return Err(invalid(format!(
+                        "{label}: its informer has a selector, so that nothing tells whether the object exists and whose \
+                         it is; remove the selector"
+                    )));
+                }
                 present => {
                     if let Some((address, action)) = self.write_of(&owner, wanted, present)? {
                         self.defer_child(address, action)?;
@@ -95,7 +111,7 @@ impl KubeCaller {
                 }
             }
         }
-        match self.prunable(&manifest, &owner, &wanted_keys) {
+        match self.prunable(&manifest, &owner, &wanted_keys).await {
             Ok(unwanted) => {
                 for (source, object) in unwanted {
                     let (address, action) = prune::delete(&source, &object);
@@ -259,7 +275,15 @@ impl KubeCaller {
     }
 }
 
+/// A kind of children, and a key.
+type ChildId = (String, String, Key);
+
 impl Wanted {
+    fn identity(&self) -> ChildId {
+        let info = self.source.info();
+        (info.api_version.clone(), info.kind.clone(), self.key.clone())
+    }
+
     fn label(&self) -> String {
         label(&self.kind, self.key.as_ref())
     }

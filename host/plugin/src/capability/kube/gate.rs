@@ -70,6 +70,7 @@ pub(crate) async fn send(
         address,
         action,
         purpose: KubePurpose::Plugin,
+        identity: grants.get().identity(),
         answer_bytes_max: KUBE_ANSWER_BYTES_MAX,
     };
     let recorded = way.recorder.map(|recorder| (recorder, KubeRequest::from(&call)));

@@ -16,8 +16,12 @@ use crate::capability::parts::{Current, PluginParts};
 use crate::effects::Effects;
 use crate::sync::lock;
 
-/// What a section of config.toml grants on the cluster.
-pub(crate) struct KubeGrants(Vec<KubeGrant>);
+/// What a section of config.toml grants on the cluster, and as whom the plugin acts there.
+pub(crate) struct KubeGrants {
+    grants: Vec<KubeGrant>,
+    /// The user; none: Informant's own.
+    identity: Option<Arc<str>>,
+}
 
 /// State shared by all instances of one plugin.
 pub(crate) struct KubePlugin {
@@ -132,12 +136,19 @@ impl KubePlugin {
 
 impl KubeGrants {
     pub(super) fn new(spec: &PluginSpec) -> KubeGrants {
-        KubeGrants(spec.allow_kube.clone())
+        KubeGrants {
+            grants: spec.allow_kube.clone(),
+            identity: identity_of(spec),
+        }
+    }
+
+    pub(super) fn identity(&self) -> Option<Arc<str>> {
+        self.identity.clone()
     }
 
     /// Checks that `call` is granted to `plugin`; the error has the line of config.toml that would grant it.
     pub(super) fn authorize(&self, plugin: &str, call: &ResourceAttributes<'_>) -> Result<(), KubeError> {
-        let grants = &self.0;
+        let grants = &self.grants;
         if grants.iter().any(|grant| grant.allows(call)) {
             return Ok(());
         }
@@ -149,4 +160,9 @@ impl KubeGrants {
         );
         Err(KubeError::new(KubeErrorCode::Denied, message))
     }
+}
+
+/// The user that a plugin acts as, as the API server calls it.
+pub(crate) fn identity_of(spec: &PluginSpec) -> Option<Arc<str>> {
+    spec.identity.as_ref().map(|account| account.to_string().into())
 }

@@ -1,24 +1,26 @@
 //! Sends a plugin's Events, one after the other.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use informant_cache::{Catalog, Environment};
-use informant_spec::KubeResource;
+use informant_spec::{KubeResource, PluginSpec};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
+use super::EventsGrant;
 use super::event::{RecordedEvent, Reference, Series};
 use super::metrics::{EventResult, RecorderSeries};
 use super::series::{FINISH_AFTER, Next, SeriesTable};
 use crate::bindings::informant::plugin::types::ErrorCode;
-use crate::capability::kube::KUBE_ANSWER_BYTES_MAX;
 use crate::capability::kube::api::{
-    KubeAction, KubeAddress, KubeApi, KubeCall, KubeError, KubePatchKind, KubePurpose, KubeWrite,
+    KubeAction, KubeAddress, KubeApi, KubeCall, KubeError, KubeErrorCode, KubePatchKind, KubePurpose, KubeWrite,
 };
-use crate::capability::parts::PluginParts;
+use crate::capability::kube::{KUBE_ANSWER_BYTES_MAX, identity_of};
+use crate::capability::parts::{Current, PluginParts};
 use crate::clock::WallClock;
 use crate::effects::Effects;
 use crate::engine::wait;
@@ -46,6 +48,11 @@ pub(crate) struct RecorderPlugin {
     env: Arc<dyn Environment>,
     wall: WallClock,
     dry_run: Arc<Effects>,
+    /// The user that it acts as; none: Informant's own.
+    identity: Mutex<Option<Arc<str>>>,
+    grants: Arc<Current<EventsGrant>>,
+    /// Nothing more is recorded.
+    is_closed: AtomicBool,
     series: Live<RecorderSeries>,
     /// From the first Event on.
     used: OnceLock<Box<Used>>,
@@ -63,12 +70,14 @@ struct Queue {
     events: VecDeque<RecordedEvent>,
     /// The sender runs.
     runs: bool,
-    /// Nothing more is recorded.
-    is_closed: bool,
 }
 
 impl RecorderPlugin {
-    pub(super) fn of(series: Live<RecorderSeries>, parts: &PluginParts<'_>) -> RecorderPlugin {
+    pub(super) fn of(
+        series: Live<RecorderSeries>,
+        grants: &Arc<Current<EventsGrant>>,
+        parts: &PluginParts<'_>,
+    ) -> RecorderPlugin {
         RecorderPlugin {
             plugin: Arc::clone(parts.plugin),
             api: parts.services.kube.clone(),
@@ -76,9 +85,16 @@ impl RecorderPlugin {
             env: Arc::clone(parts.env),
             wall: parts.wall.clone(),
             dry_run: Arc::clone(parts.dry_run),
+            identity: Mutex::new(identity_of(parts.spec)),
+            grants: Arc::clone(grants),
+            is_closed: AtomicBool::new(false),
             series,
             used: OnceLock::new(),
         }
+    }
+
+    pub(super) fn act_as(&self, spec: &PluginSpec) {
+        *lock(&self.identity) = identity_of(spec);
     }
 
     pub(super) fn name(&self) -> &str {
@@ -130,7 +146,7 @@ impl RecorderPlugin {
         let used = self.used();
         let mut queue = lock(&used.queue);
         let room = EVENTS_WAITING_MAX - queue.events.len();
-        let dropped = match queue.is_closed {
+        let dropped = match self.is_closed() {
             true => events.len(),
             false => events.len().saturating_sub(room),
         };
@@ -149,8 +165,8 @@ impl RecorderPlugin {
 
     /// Nothing more is recorded: what waits is sent, once.
     pub(super) fn close_queue(&self) {
+        self.is_closed.store(true, Ordering::Release);
         if let Some(used) = self.used.get() {
-            lock(&used.queue).is_closed = true;
             used.changed.notify_one();
         }
     }
@@ -165,23 +181,21 @@ impl RecorderPlugin {
         })
     }
 
-    /// The next Event that waits, or whether the queue is closed.
-    fn next(&self) -> Result<RecordedEvent, bool> {
-        let mut queue = lock(&self.used().queue);
-        let is_closed = queue.is_closed;
-        queue.events.pop_front().ok_or(is_closed)
+    /// The next Event that waits.
+    fn next(&self) -> Option<RecordedEvent> {
+        lock(&self.used().queue).events.pop_front()
     }
 
     /// Whether the sender may end: nothing waits, and nothing will that it knows better.
     fn may_end(&self, table: &SeriesTable) -> bool {
         let mut queue = lock(&self.used().queue);
-        let ends = queue.events.is_empty() && (queue.is_closed || table.is_empty());
+        let ends = queue.events.is_empty() && (self.is_closed() || table.is_empty());
         queue.runs &= !ends;
         ends
     }
 
     fn is_closed(&self) -> bool {
-        lock(&self.used().queue).is_closed
+        self.is_closed.load(Ordering::Acquire)
     }
 
     async fn handle(&self, event: RecordedEvent, table: &mut SeriesTable) {
@@ -256,6 +270,7 @@ impl RecorderPlugin {
                 },
                 action: action(document.to_string().into_bytes(), options),
                 purpose: KubePurpose::Event,
+                identity: lock(&self.identity).clone(),
                 answer_bytes_max: KUBE_ANSWER_BYTES_MAX,
             };
             let Err(problem) = self.call(call).await else {
@@ -265,7 +280,10 @@ impl RecorderPlugin {
             if problem.status == 409 && attempts > 1 {
                 return Ok(());
             }
-            let is_worth_another = matches!(problem.status, 0 | 429 | 500..=599);
+            let is_worth_another = match problem.status {
+                0 => matches!(problem.code, KubeErrorCode::Timeout | KubeErrorCode::Unavailable),
+                status => matches!(status, 429 | 500..=599),
+            };
             if !is_worth_another || attempts >= EVENT_ATTEMPTS_MAX || self.is_closed() {
                 return Err(problem);
             }
@@ -288,15 +306,19 @@ impl RecorderPlugin {
     }
 
     async fn call(&self, call: KubeCall) -> Result<(), KubeError> {
-        use crate::capability::kube::api::KubeErrorCode::{Timeout, Unavailable};
+        let refused = |message: &str| Err(KubeError::new(KubeErrorCode::Denied, message));
         let Some(api) = &self.api else {
-            return Err(KubeError {
-                status: 404,
-                ..KubeError::new(Unavailable, "no cluster is connected")
-            });
+            return refused("no cluster is connected");
         };
+        // An Event may have waited since.
+        if self.dry_run.is_dry_run() {
+            return refused("the plugin is in dry run");
+        }
+        if !self.grants.get().0 {
+            return refused("Events are not granted any more");
+        }
         let answer = wait::at_most(&*self.env, EVENT_TIME_MAX, api.call(call)).await;
-        let answer = answer.unwrap_or_else(|_| Err(KubeError::new(Timeout, "no response in time")));
+        let answer = answer.unwrap_or_else(|_| Err(KubeError::new(KubeErrorCode::Timeout, "no response in time")));
         answer.map(|_| ())
     }
 }
@@ -306,9 +328,9 @@ async fn run(plugin: Arc<RecorderPlugin>) {
     let mut table = SeriesTable::default();
     loop {
         match plugin.next() {
-            Ok(event) => plugin.handle(event, &mut table).await,
-            Err(_) if plugin.may_end(&table) => return,
-            Err(_) => {
+            Some(event) => plugin.handle(event, &mut table).await,
+            None if plugin.may_end(&table) => return,
+            None => {
                 let due = plugin.env.sleep(FINISH_AFTER);
                 tokio::select! {
                     biased;

@@ -3,7 +3,7 @@
 //!
 //! - An Event that is equal to one of the last [6 minutes](FINISH_AFTER) but for its note makes that one a series. The
 //!   second one is sent; further ones are counted, and sent every [30 minutes](REFRESH_AFTER) and at the end.
-//! - Of each object, [25](SPAM_BURST) Events are sent at once, and one every [5 minutes](SPAM_INTERVAL).
+//! - Of each object, [25](SPAM_BURST) Events begin at once, and one every [5 minutes](SPAM_INTERVAL).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -68,9 +68,6 @@ pub(super) enum Next {
 impl SeriesTable {
     /// An Event was recorded.
     pub(super) fn record(&mut self, event: RecordedEvent, now: Moment) -> Next {
-        if !self.allows(&event.key.about, now) {
-            return Next::Limited;
-        }
         if let Some(sent) = self.sent.get_mut(&event.key) {
             let series = Series {
                 count: sent.series.map_or(2, |series| series.count.saturating_add(1)),
@@ -83,6 +80,9 @@ impl SeriesTable {
             }
             sent.sent = now;
             return Next::Update(sent.event.clone(), series);
+        }
+        if !self.allows(&event.key.about, now) {
+            return Next::Limited;
         }
         forget_oldest(&mut self.sent, |sent| sent.last);
         let sent = Sent {
@@ -238,6 +238,7 @@ mod tests {
             assert_eq!(create(number, 1), "create at 1");
         }
         assert_eq!(create(25, 2), "limited");
+        assert_eq!(create(24, 3), "update at 1 to 2");
         assert_eq!(create(25, 301), "create at 301");
         assert_eq!(create(26, 302), "limited");
         assert_eq!(record(&mut table, "b", "R", 302), "create at 302");

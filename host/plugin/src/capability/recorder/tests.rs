@@ -79,11 +79,12 @@ impl Rig {
         let mut parts = TestParts::new("p", is_dry_run);
         parts.env = Arc::new(Clock(tokio::time::Instant::now()));
         parts.services.kube = Some(Arc::clone(&api) as Arc<dyn KubeApi>);
-        let plugin = Arc::new(RecorderPlugin::of(Live::default(), &parts.plugin()));
+        let grants = Arc::new(Current::new(EventsGrant(is_granted)));
+        let plugin = Arc::new(RecorderPlugin::of(Live::default(), &grants, &parts.plugin()));
         let caller = RecorderCaller {
             subject: CallSubject::new(plugin.catalog()),
             plugin,
-            grants: Arc::new(Current::new(EventsGrant(is_granted))),
+            grants,
             may_use: Ok(()),
             recorded: Vec::new(),
         };

@@ -93,15 +93,19 @@ impl When {
         if old.ptr_eq(new) {
             return false;
         }
-        // Of kinds without a generation, any change counts. A head may lack fields.
-        let lacks_generation = self.has_generation && !new.metadata().contains("\"generation\":");
-        if lacks_generation || !old.holds(&self.compared) || !new.holds(&self.compared) {
+        // A head may lack fields.
+        if !old.holds(&self.compared) || !new.holds(&self.compared) {
             return !old.has_same_content(new);
         }
         let (mut before, mut after) = (Vec::new(), Vec::new());
         self.compared.write(old, &mut before);
         self.compared.write(new, &mut after);
-        before != after || old.uid() != new.uid()
+        let is_same = before == after && old.uid() == new.uid();
+        match is_same && self.has_generation && !has_generation(new) {
+            // Of kinds without a generation, any change counts.
+            true => !old.has_same_content(new),
+            false => !is_same,
+        }
     }
 
     /// The parts, as the manifest names them.
@@ -109,6 +113,15 @@ impl When {
     pub fn parts(&self) -> &[String] {
         &self.written
     }
+}
+
+fn has_generation(object: &Object) -> bool {
+    #[derive(Default, Deserialize)]
+    struct Metadata {
+        generation: Option<de::IgnoredAny>,
+    }
+    let metadata: Metadata = serde_json::from_str(object.metadata()).unwrap_or_default();
+    metadata.generation.is_some()
 }
 
 impl<'de> Deserialize<'de> for When {

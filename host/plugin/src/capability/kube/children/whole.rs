@@ -34,6 +34,7 @@ pub(super) fn normalize(kind: &str, document: &mut Map<String, Value>) -> Result
         "Secret" => normalize_secret(document)?,
         "RoleBinding" => normalize_role_binding(document),
         "NetworkPolicy" => normalize_network_policy(document),
+        "ResourceQuota" => normalize_resource_quota(document),
         _ => {}
     }
     document.retain(|_, value| !is_empty(value));
@@ -75,7 +76,11 @@ fn merge_metadata(into: &mut Value, wanted: Value) {
                     }
                 }
             }
-            (Some(_), _) if name != "finalizers" => {}
+            (Some(Value::Array(present)), Value::Array(more)) if name == "finalizers" => {
+                let new: Vec<Value> = more.into_iter().filter(|one| !present.contains(one)).collect();
+                present.extend(new);
+            }
+            (Some(_), _) => {}
             (_, value) => drop(into.insert(name, value)),
         }
     }
@@ -125,6 +130,30 @@ fn normalize_network_policy(document: &mut Map<String, Value>) {
         json!(["Ingress"])
     };
     spec.entry("policyTypes").or_insert(types);
+    let rules = ["ingress", "egress"].map(|name| spec.get(name).and_then(Value::as_array).cloned());
+    for (name, rules) in ["ingress", "egress"].into_iter().zip(rules) {
+        let Some(mut rules) = rules else { continue };
+        let ports = rules
+            .iter_mut()
+            .filter_map(|rule| rule.get_mut("ports")?.as_array_mut())
+            .flatten();
+        for port in ports.filter_map(Value::as_object_mut) {
+            port.entry("protocol").or_insert_with(|| "TCP".into());
+        }
+        spec.insert(name.to_owned(), rules.into());
+    }
+}
+
+/// Quantities are texts.
+fn normalize_resource_quota(document: &mut Map<String, Value>) {
+    let hard = document
+        .get_mut("spec")
+        .and_then(|spec| spec.get_mut("hard")?.as_object_mut());
+    for quantity in hard.into_iter().flat_map(|hard| hard.values_mut()) {
+        if let Value::Number(number) = quantity {
+            *quantity = number.to_string().into();
+        }
+    }
 }
 
 /// What the API server leaves out.

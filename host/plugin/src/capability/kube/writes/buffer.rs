@@ -37,6 +37,14 @@ pub(crate) struct CallWrites {
     bytes: usize,
 }
 
+/// How much a call had deferred at some point.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark {
+    writes: usize,
+    children: usize,
+    bytes: usize,
+}
+
 impl Target {
     /// The object called `name` at `address`. A subresource belongs to its object.
     pub(crate) fn new(address: &KubeAddress, name: &str) -> Target {
@@ -102,6 +110,21 @@ impl CallWrites {
         self.writes.push(write);
         self.bytes = bytes;
         Ok(())
+    }
+
+    /// What has been deferred so far, for [`truncate`](Self::truncate).
+    pub(crate) fn mark(&self) -> Mark {
+        Mark {
+            writes: self.writes.len(),
+            children: self.children,
+            bytes: self.bytes,
+        }
+    }
+
+    /// Drops what was deferred since the mark.
+    pub(crate) fn truncate(&mut self, mark: Mark) {
+        self.writes.truncate(mark.writes);
+        (self.children, self.bytes) = (mark.children, mark.bytes);
     }
 
     /// The call succeeded: takes its writes.

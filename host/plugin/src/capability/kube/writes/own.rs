@@ -101,7 +101,8 @@ impl OwnWrites {
             target,
             ended_before,
             is_delete: matches!(action, KubeAction::Delete(_)),
-            applied: self.hash_of_apply(action),
+            // A target is the object with its subresources.
+            applied: self.hash_of_apply(action).filter(|_| address.subresource.is_empty()),
             has_ended: false,
         }
     }
