@@ -3,6 +3,7 @@
 mod oom_to_slack;
 mod owner_labels;
 mod reloader;
+mod secret_replicator;
 mod website;
 
 use std::time::Duration;

@@ -142,7 +142,7 @@ pub(super) fn absolute(path: &Path) -> PathBuf {
 /// `what` is the file: a script or a component.
 fn show(out: &mut dyn Write, what: &str, args: &InspectArgs, inspection: &Inspection) -> io::Result<()> {
     let manifest = &inspection.manifest;
-    let mut line = |name: &str, value: &str| output::line(out, &format!("{name:10}{value}"));
+    let mut line = |name: &str, value: &str| output::line(out, &format!("{name:9} {value}"));
     line("plugin", &format!("{} {}", manifest.name, manifest.version))?;
     line(what, &args.file.display().to_string())?;
     line("sha256", &inspection.digest.to_string())?;
