@@ -1,9 +1,11 @@
 //! The examples in `plugins/`, each with the configuration in its README.
 
+mod namespace_provisioner;
 mod oom_to_slack;
 mod owner_labels;
 mod reloader;
 mod secret_replicator;
+mod ttl_janitor;
 mod website;
 
 use std::time::Duration;
@@ -12,8 +14,11 @@ use anyhow::Result;
 use informant_tests::client::Client;
 use informant_tests::cluster::Cluster;
 use informant_tests::daemon::Daemon;
-use informant_tests::{readme, wait};
+use informant_tests::{guests, readme, scripts, wait};
 use serde_json::{Value, json};
+use tokio::process::Command;
+
+use crate::deploy::run;
 
 const SEEN_WITHIN: Duration = Duration::from_secs(60);
 
@@ -28,6 +33,19 @@ async fn start_with(cluster: &Cluster, name: &str, adjust: impl Fn(String) -> St
     let daemon = Daemon::start(cluster.folder(), &cluster.kubeconfig(), &config).await?;
     daemon.wait_until_ready().await?;
     Ok(daemon)
+}
+
+/// Runs the scenarios of the example script `name`.
+async fn scenarios_pass(name: &str) -> Result<()> {
+    if !scripts::can_run().await? {
+        return Ok(());
+    }
+    let cache = tempfile::tempdir()?;
+    let mut command = Command::new(guests::informant()?);
+    command.args(["plugin", "test"]);
+    command.arg(guests::workspace_folder().join("plugins").join(name));
+    run(command.env("XDG_CACHE_HOME", cache.path())).await?;
+    Ok(())
 }
 
 /// A workload in `default` whose pods have this specification besides their container.

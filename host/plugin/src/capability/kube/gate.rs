@@ -87,7 +87,10 @@ pub(crate) async fn send(
         let reply = answer.clone().map_err(|error| KubeFailure::from(&error));
         recorder.record(Record::Kube(Box::new(request), reply));
     }
-    if let Some(write) = write {
+    if let Some(mut write) = write {
+        if let Ok(body) = &answer {
+            write.made(body);
+        }
         let version = answer.as_ref().map(|body| version_of(body));
         write.ended(version.as_ref().map(Option::as_deref).map_err(|error| *error));
     }

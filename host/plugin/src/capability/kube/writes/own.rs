@@ -3,14 +3,16 @@
 //! A write may be left out only if the cache is at least as new as the plugin's own last write to the object. Otherwise
 //! the last of three writes A, B, A would be compared with a cache that still has the first, and B would stay.
 //!
-//! An apply is left out if the cache has exactly the version that the same apply has made or found: nothing has changed
-//! since. What it would change cannot be read from the object, which does not tell who owns a field.
+//! An apply is left out if the cache has what the same apply has made or found: that version, or a later one that
+//! differs in its status only. What the apply would change cannot be read from the object, which does not tell who owns
+//! a field.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use informant_object::VersionRef;
+use informant_object::{Object, VersionRef};
+use serde_json::Value;
 
 use crate::capability::kube::api::{KubeAction, KubeAddress, KubeError, KubePatchKind};
 use crate::capability::kube::writes::Target;
@@ -50,8 +52,16 @@ struct LastWrites {
     /// The last write has deleted it, and the response has no version.
     is_deleted: bool,
     version: Option<Box<str>>,
-    /// The hash of the apply that `version` answers; none if that was no apply.
-    applied: Option<u64>,
+    /// The apply that `version` answers; none if that was no apply.
+    applied: Option<Applied>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Applied {
+    /// The hash of the apply.
+    apply: u64,
+    /// That of the [content](content_of) of its response, if it has one.
+    content: Option<u64>,
 }
 
 /// A write in flight. If it is dropped without a response, its effect is unknown.
@@ -61,7 +71,7 @@ pub(crate) struct WriteInFlight {
     /// How many writes to the target had ended when it was sent.
     ended_before: u64,
     is_delete: bool,
-    applied: Option<u64>,
+    applied: Option<Applied>,
     has_ended: bool,
 }
 
@@ -102,22 +112,36 @@ impl OwnWrites {
             ended_before,
             is_delete: matches!(action, KubeAction::Delete(_)),
             // A target is the object with its subresources.
-            applied: self.hash_of_apply(action).filter(|_| address.subresource.is_empty()),
+            applied: self
+                .hash_of_apply(action)
+                .filter(|_| address.subresource.is_empty())
+                .map(|apply| Applied { apply, content: None }),
             has_ended: false,
         }
     }
 
-    /// Whether `version` of `target` is what `action`, an apply, has made or found last.
-    pub(crate) fn has_applied(&self, target: &Target, version: VersionRef<'_>, action: &KubeAction) -> bool {
-        let Some(hash) = self.hash_of_apply(action) else {
+    /// Whether `object`, which is `target`, is what `action`, an apply, has made or found last.
+    pub(crate) fn has_applied(&self, target: &Target, object: &Object, action: &KubeAction) -> bool {
+        let Some(apply) = self.hash_of_apply(action) else {
             return false;
         };
-        let known = self.lock();
-        let last = known.targets.get(target);
-        last.is_some_and(|last| {
-            let is_it = last.applied == Some(hash) && last.version.as_deref() == Some(version.as_str());
-            is_it && last.is_known()
-        })
+        let content = {
+            let known = self.lock();
+            let last = known.targets.get(target).filter(|last| last.are_seen(object.version()));
+            let Some((last, applied)) = last.and_then(|last| Some((last, last.applied?))) else {
+                return false;
+            };
+            if applied.apply != apply || last.version.as_deref() == Some(object.version().as_str()) {
+                return applied.apply == apply;
+            }
+            applied.content
+        };
+        content.is_some_and(|content| self.hash_of_content(object.json()) == Some(content))
+    }
+
+    /// Of an object as JSON.
+    fn hash_of_content(&self, json: &[u8]) -> Option<u64> {
+        Some(self.hasher.hash_one(content_of(json)?))
     }
 
     fn hash_of_apply(&self, action: &KubeAction) -> Option<u64> {
@@ -181,7 +205,7 @@ impl LastWrites {
 
     /// A write succeeded, of which the response has `version`; with its hash if it was an apply. `overlapped`: another
     /// one ended meanwhile, and it is unknown which of them was made last.
-    fn succeeded(&mut self, version: &str, applied: Option<u64>, overlapped: bool) {
+    fn succeeded(&mut self, version: &str, applied: Option<Applied>, overlapped: bool) {
         let is_older = |own: &str| match (VersionRef::new(version).number(), VersionRef::new(own).number()) {
             (Some(version), Some(own)) => version < own,
             _ => false,
@@ -197,7 +221,25 @@ impl LastWrites {
     }
 }
 
+/// What an apply can change of an object, as JSON: all but its status and what the API server sets itself.
+fn content_of(json: &[u8]) -> Option<Vec<u8>> {
+    let mut object: Value = serde_json::from_slice(json).ok()?;
+    object.as_object_mut()?.remove("status");
+    let metadata = object.get_mut("metadata")?.as_object_mut()?;
+    for member in ["resourceVersion", "managedFields", "generation"] {
+        metadata.remove(member);
+    }
+    serde_json::to_vec(&object).ok()
+}
+
 impl WriteInFlight {
+    /// The response is this object.
+    pub(crate) fn made(&mut self, json: &[u8]) {
+        if let Some(applied) = &mut self.applied {
+            applied.content = self.own.hash_of_content(json);
+        }
+    }
+
     /// The API server has answered, or nothing was sent. `version` is that of the written object, if it is known.
     pub(crate) fn ended(mut self, version: Result<Option<&str>, &KubeError>) {
         self.has_ended = true;
@@ -239,6 +281,8 @@ impl Drop for WriteInFlight {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use informant_object::Shape;
+
     use crate::capability::kube::api::{KubeDelete, KubeErrorCode, KubeWrite};
 
     fn target(name: &str) -> Target {
@@ -267,6 +311,13 @@ mod tests {
             ..KubeWrite::default()
         };
         KubeAction::Patch(KubePatchKind::Apply, document.as_bytes().to_vec(), options)
+    }
+
+    fn pod(version: &str, spec: u8, status: u8) -> Object {
+        let json = format!(
+            r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"namespace":"default","name":"a","uid":"u","resourceVersion":"{version}"}},"spec":{{"a":{spec}}},"status":{{"a":{status}}}}}"#
+        );
+        Object::parse(json.as_bytes(), &Shape::of("v1", "Pod")).unwrap()
     }
 
     fn are_seen(own: &OwnWrites, version: &str) -> bool {
@@ -306,7 +357,7 @@ mod tests {
     #[test]
     fn an_apply_is_known_by_its_document_options_and_version() {
         let own = Arc::new(OwnWrites::default());
-        let has = |action: &KubeAction, version: &str| own.has_applied(&target("a"), VersionRef::new(version), action);
+        let has = |action: &KubeAction, version: &str| own.has_applied(&target("a"), &pod(version, 1, 1), action);
         let first = apply("{}", "m");
         make(&own, "a", &first).ended(Ok(Some("10")));
         assert!(has(&first, "10"));
@@ -323,6 +374,20 @@ mod tests {
         assert!(has(&first, "10"), "it has changed nothing");
         begin(&own, "a").ended(Ok(Some("12")));
         assert!(!has(&first, "12"), "a write of another kind");
+    }
+
+    #[test]
+    fn an_apply_is_known_although_the_status_has_changed() {
+        let own = Arc::new(OwnWrites::default());
+        let first = apply("{}", "m");
+        let mut write = make(&own, "a", &first);
+        write.made(pod("10", 1, 1).json());
+        write.ended(Ok(Some("10")));
+        let has =
+            |version: &str, spec: u8, status: u8| own.has_applied(&target("a"), &pod(version, spec, status), &first);
+        assert!(has("10", 1, 1) && has("11", 1, 2));
+        assert!(!has("12", 2, 2), "somebody has changed it");
+        assert!(!has("9", 1, 0), "the cache has an older state");
     }
 
     #[test]

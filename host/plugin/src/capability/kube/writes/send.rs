@@ -65,7 +65,7 @@ fn is_unchanged(plugin: &KubePlugin, write: &DeferredWrite) -> bool {
         recorder.record(Record::Object(source.id(), object.clone()));
     }
     if matches!(write.action, KubeAction::Patch(KubePatchKind::Apply, ..)) {
-        return plugin.own.has_applied(&write.target, object.version(), &write.action);
+        return plugin.own.has_applied(&write.target, &object, &write.action);
     }
     // Read before the object is compared: a direct call may write meanwhile.
     if !plugin.own.are_seen(&write.target, object.version()) {
