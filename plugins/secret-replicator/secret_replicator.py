@@ -43,8 +43,8 @@ REPLICATE_TO = "informant.dev/replicate-to"
 REPLICA_OF = "informant.dev/replica-of"
 LABEL_MAX = 63
 
-# Kubernetes deletes those that belong to no ServiceAccount of their namespace.
-TOKEN = "kubernetes.io/service-account-token"
+# Kubernetes deletes the first if they belong to no ServiceAccount of their namespace. The others let nodes join.
+TOKENS = ("kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token")
 
 # Writes and Events of one call, and the seconds before the rest.
 STEPS_MAX = 100
@@ -92,8 +92,8 @@ def entries(secret):
 
 def problem(secret):
     """Why a Secret is not replicated as its annotation lists, or None."""
-    if secret.type == TOKEN:
-        return f"a Secret of the type {TOKEN} cannot be replicated"
+    if secret.type in TOKENS:
+        return f"a Secret of the type {secret.type} cannot be replicated"
     if not matches(secret.namespace, config.sources):
         return f"Secrets of the namespace {secret.namespace} may not be replicated"
     wrong = [entry for entry in entries(secret) if not ENTRY.fullmatch(entry)]
@@ -103,7 +103,7 @@ def problem(secret):
 @index("replicate-to", "v1", "Secret", fields=HEAD)
 def targets(secret):
     """The namespaces of the replicas, with wildcards. What is wrong matches none."""
-    if secret.type == TOKEN or not matches(secret.namespace, config.sources):
+    if secret.type in TOKENS or not matches(secret.namespace, config.sources):
         return []
     return [entry for entry in entries(secret) if ENTRY.fullmatch(entry)]
 

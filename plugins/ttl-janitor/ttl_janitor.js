@@ -92,6 +92,10 @@ function* objectsAt(informer, value, max = Infinity) {
   }
 }
 
+// Refused deletes that `kv` has no room for, so that they come last, too.
+const REFUSED_MAX = 10_000;
+const refused = new Set();
+
 /** What has expired, oldest first. It is read only as far as the caller goes. */
 function* expired(now) {
   const due = informers.flatMap((informer) => {
@@ -106,7 +110,7 @@ function* expired(now) {
 function* warnedLast(objects) {
   const warned = [];
   for (const object of objects) {
-    if (kv.get(object.key) === undefined) yield object;
+    if (kv.get(object.key) === undefined && !refused.has(object.key)) yield object;
     else warned.push(object);
   }
   yield* warned;
@@ -124,6 +128,8 @@ const warn = ({ key, about }, reason, action, note) => {
   } catch (error) {
     if (!(error instanceof HostError) || error.code !== "exhausted") throw error;
     // Each run would record it again.
+    if (refused.size >= REFUSED_MAX) refused.clear();
+    refused.add(key);
     log.warn(`no Event ${reason}: ${error.message}`);
     return false;
   }

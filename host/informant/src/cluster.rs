@@ -154,6 +154,8 @@ pub(crate) struct Cluster {
     pub url: String,
     /// The API server's certificate is not verified (`insecure-skip-tls-verify`).
     pub insecure: bool,
+    /// The kubeconfig makes requests those of another user.
+    pub impersonates: bool,
     /// What the client was built from; two equal values make equal clients.
     settings: Value,
     /// Credentials that may change without a new client.
@@ -178,6 +180,7 @@ impl Cluster {
             client,
             url,
             insecure: false,
+            impersonates: false,
             settings: Value::Null,
             credentials: None,
         }
@@ -209,6 +212,7 @@ impl Cluster {
         let files = files(&config);
         let settings = blocking(&files, move || settings(&of)).await?;
         let (url, insecure) = (url(&config), config.accept_invalid_certs);
+        let impersonates = impersonates(&config.auth_info);
         let source = Source::of(&config.auth_info);
         let (client, credentials) = match source {
             // Building it reads certificates, and may run the program of an auth provider.
@@ -231,6 +235,7 @@ impl Cluster {
             client,
             url,
             insecure,
+            impersonates,
             settings,
             credentials,
         })
@@ -298,6 +303,13 @@ fn authority(kubeconfig: &Kubeconfig, section: &ClusterSection) -> Option<PathBu
         .certificate_authority
         .as_ref()
         .map(PathBuf::from)
+}
+
+fn impersonates(user: &kube::config::AuthInfo) -> bool {
+    user.impersonate.is_some()
+        || user.impersonate_groups.is_some()
+        || user.impersonate_uid.is_some()
+        || user.impersonate_user_extra.is_some()
 }
 
 fn url(config: &Config) -> String {

@@ -34,6 +34,12 @@ pub(crate) trait ClientSource: Send + Sync {
     /// The client of a cluster.
     /// Errors: [`ClientUnavailable`] if there is none, or none yet.
     fn client(&self, cluster: &str) -> Result<Client, ClientUnavailable>;
+
+    /// Whether requests to it are those of another user (`as`, `as-groups`, `as-uid` or `as-user-extra` in the
+    /// kubeconfig).
+    fn impersonates(&self, _cluster: &str) -> bool {
+        false
+    }
 }
 
 /// Why there is no client.
@@ -101,6 +107,20 @@ impl ClusterApi {
     }
 }
 
+impl ClusterApi {
+    fn client_for(&self, call: &KubeCall) -> Result<Client, KubeError> {
+        let client = self.client(&call.address.cluster)?;
+        let names = self.clusters.names();
+        // The groups of the kubeconfig would be added to the ServiceAccount.
+        if call.identity.is_some() && self.clusters.impersonates(meant(&names, &call.address.cluster)) {
+            let message = "the kubeconfig acts as another user, so that the plugin cannot act as its ServiceAccount: \
+                           remove `as` and its like from the kubeconfig, or from the section of the plugin";
+            return Err(KubeError::new(KubeErrorCode::Denied, message));
+        }
+        Ok(client)
+    }
+}
+
 impl std::fmt::Debug for ClusterApi {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // ClientSource know tokens.
@@ -131,7 +151,7 @@ impl KubeApi for ClusterApi {
 
     fn call(&self, call: KubeCall) -> KubeFuture {
         let prepared = self
-            .client(&call.address.cluster)
+            .client_for(&call)
             .and_then(|client| Ok((client, request::of(&call)?)));
         let environment = Arc::clone(&self.environment);
         Box::pin(async move {

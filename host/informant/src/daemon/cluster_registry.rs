@@ -87,4 +87,9 @@ impl ClientSource for ClusterRegistry {
             ClusterPhase::Removed => Err(ClientUnavailable::Unknown),
         }
     }
+
+    fn impersonates(&self, cluster: &str) -> bool {
+        let phase = self.entry(cluster).map(|entry| entry.phase());
+        matches!(phase, Some(ClusterPhase::Connected(cluster)) if cluster.impersonates)
+    }
 }

@@ -326,3 +326,33 @@ async fn an_address_without_a_cluster_needs_a_single_one() {
     there is no cluster named "north"; config.toml has east, west
     "#);
 }
+
+/// A cluster whose kubeconfig acts as somebody.
+struct Impersonating(Client);
+
+impl ClientSource for Impersonating {
+    fn names(&self) -> Vec<String> {
+        vec![String::new()]
+    }
+
+    fn client(&self, _cluster: &str) -> Result<Client, ClientUnavailable> {
+        Ok(self.0.clone())
+    }
+
+    fn impersonates(&self, _cluster: &str) -> bool {
+        true
+    }
+}
+
+#[tokio::test]
+async fn an_identity_is_refused_where_the_kubeconfig_acts_as_another() {
+    let client = Client::new(ApiServer::new(Options::default()).service(), "default");
+    let api = ClusterApi::of(Impersonating(client), Arc::new(TokioEnvironment::current(0)));
+    let mut call = call("v1/configmaps", "m", KubeAction::Get);
+    let own = api.call(call.clone()).await.unwrap_err();
+    assert_eq!(own.code, KubeErrorCode::NotFound);
+    call.identity = Some(Arc::from("system:serviceaccount:web:labeler"));
+    let refused = api.call(call).await.unwrap_err();
+    assert_eq!(refused.code, KubeErrorCode::Denied);
+    insta::assert_snapshot!(refused.message, @"the kubeconfig acts as another user, so that the plugin cannot act as its ServiceAccount: remove `as` and its like from the kubeconfig, or from the section of the plugin");
+}

@@ -301,7 +301,7 @@ fn a_plugin_with_an_identity_has_its_own_objects() {
     apiVersion: rbac.authorization.k8s.io/v1
     kind: ClusterRole
     metadata:
-      name: "informant-shop-labeler"
+      name: "informant:shop:labeler"
       labels: {app.kubernetes.io/name: informant}
     rules:
     # [plugin.label]
@@ -312,12 +312,12 @@ fn a_plugin_with_an_identity_has_its_own_objects() {
     apiVersion: rbac.authorization.k8s.io/v1
     kind: ClusterRoleBinding
     metadata:
-      name: "informant-shop-labeler"
+      name: "informant:shop:labeler"
       labels: {app.kubernetes.io/name: informant}
     roleRef:
       apiGroup: rbac.authorization.k8s.io
       kind: ClusterRole
-      name: "informant-shop-labeler"
+      name: "informant:shop:labeler"
     subjects:
     - kind: ServiceAccount
       name: "labeler"
@@ -326,7 +326,7 @@ fn a_plugin_with_an_identity_has_its_own_objects() {
     apiVersion: rbac.authorization.k8s.io/v1
     kind: Role
     metadata:
-      name: "informant-shop-labeler"
+      name: "informant:shop:labeler"
       namespace: "shop"
       labels: {app.kubernetes.io/name: informant}
     rules:
@@ -338,13 +338,13 @@ fn a_plugin_with_an_identity_has_its_own_objects() {
     apiVersion: rbac.authorization.k8s.io/v1
     kind: RoleBinding
     metadata:
-      name: "informant-shop-labeler"
+      name: "informant:shop:labeler"
       namespace: "shop"
       labels: {app.kubernetes.io/name: informant}
     roleRef:
       apiGroup: rbac.authorization.k8s.io
       kind: Role
-      name: "informant-shop-labeler"
+      name: "informant:shop:labeler"
     subjects:
     - kind: ServiceAccount
       name: "labeler"

@@ -38,8 +38,8 @@ pub(crate) fn yaml(permissions: &Permissions, subject: &Subject<'_>) -> String {
             name: &account.name,
             namespace: &account.namespace,
         };
-        // ServiceAccounts of several namespaces may have one name, and ClusterRoles are in none.
-        let roles = format!("{}-{}-{}", own.roles, account.namespace, account.name);
+        // ServiceAccounts of several namespaces may have one name, and ClusterRoles are in none. No name has a colon.
+        let roles = format!("{}:{}:{}", own.roles, account.namespace, account.name);
         text.push_str("---\n");
         let _ = write(&mut text, permissions, &Account { subject, roles });
     }

@@ -45,7 +45,7 @@ const RECORDS_TIME_MAX: Duration = Duration::from_secs(10);
 /// The timers of one plugin; none that are not in its manifest.
 pub(crate) struct Timers {
     timers: Vec<Timer>,
-    /// The last runs that have ended, by timer. None: they could not be read, and are left as they are.
+    /// The last runs that have ended, by timer. None: they could not be read. They begin again with the next run.
     records: Option<Records>,
     /// Nothing is due between these two times: the last look at the schedules, and the next run.
     quiet: Option<(Timestamp, Timestamp)>,
@@ -130,10 +130,13 @@ impl Timers {
             at: now,
             accepted,
         });
-        let due = tick.due_ms.and_then(|due| Timestamp::from_millisecond(due).ok());
-        let (Some(records), Some(due)) = (&mut self.records, due) else {
+        let Some(due) = tick.due_ms.and_then(|due| Timestamp::from_millisecond(due).ok()) else {
             return Some(None);
         };
+        let timers = self.timers.iter();
+        let records = self
+            .records
+            .get_or_insert_with(|| timers.map(|timer| (timer.spec.name.clone(), timer.last)).collect());
         let has_changed = records.insert(tick.timer.to_string(), due) != Some(due);
         Some(has_changed.then_some(&*records))
     }

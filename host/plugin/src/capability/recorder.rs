@@ -25,6 +25,7 @@ use self::metrics::RecorderSeries;
 pub(crate) use self::sender::RecorderPlugin;
 use crate::bindings::informant::plugin::recorder::{self, EventType, Regarding};
 use crate::bindings::informant::plugin::types::{ErrorCode, HostError};
+use crate::capability::kube::identity_of;
 use crate::capability::parts::{
     CallEnd, CallPart, CallStart, CallSubject, Capability, Current, HandledEvent, InstanceParts, PluginParts,
 };
@@ -37,8 +38,11 @@ pub(crate) const CALL_EVENTS_MAX: usize = 100;
 
 type Answer<T> = Result<T, HostError>;
 
-/// Whether a section grants Events.
-pub(crate) struct EventsGrant(bool);
+/// Whether a section grants Events, and the user that records them; none: Informant's own.
+pub(crate) struct EventsGrant {
+    is_granted: bool,
+    identity: Option<Arc<str>>,
+}
 
 /// Events as one instance sees them.
 pub(crate) struct RecorderCaller {
@@ -58,7 +62,10 @@ impl Capability for RecorderPlugin {
     type Call = RecorderCaller;
 
     fn grants(spec: &PluginSpec) -> EventsGrant {
-        EventsGrant(spec.allow_events)
+        EventsGrant {
+            is_granted: spec.allow_events,
+            identity: identity_of(spec),
+        }
     }
 
     fn new(
@@ -69,8 +76,8 @@ impl Capability for RecorderPlugin {
         RecorderPlugin::of(host.clone(), grants, plugin)
     }
 
-    fn configure(&self, spec: &PluginSpec, _grants: &Arc<Current<EventsGrant>>, _now: Moment) {
-        self.act_as(spec);
+    fn configure(&self, _spec: &PluginSpec, grants: &Arc<Current<EventsGrant>>, _now: Moment) {
+        self.set_grants(grants);
     }
 
     fn close(&self) {
@@ -140,7 +147,7 @@ impl RecorderCaller {
         (reason, action, note): (String, String, String),
     ) -> Answer<()> {
         self.may_use.map_err(|reason| error(ErrorCode::NotHere, reason))?;
-        if !self.grants.get().0 {
+        if !self.grants.get().is_granted {
             let message = format!(
                 "Events are not granted; in config.toml, set in [plugin.{}]: {ALLOW_EVENTS}",
                 self.plugin.name()

@@ -70,11 +70,17 @@ async fn what_has_expired_is_listed_and_then_deleted(cluster: Cluster) -> Result
     Ok(())
 }
 
+/// Asks for a run as soon as the plugin is loaded.
 async fn run_timer(daemon: &Daemon) -> Result<()> {
-    let trigger = ["plugin", "trigger", "ttl-janitor", "--timer", "clean"];
-    let (code, out, err) = daemon.command(&trigger).await?;
-    ensure!(code == 0, "{code}: {out}{err}");
-    Ok(())
+    wait::until("the timer to be triggered", SEEN_WITHIN, async || {
+        let trigger = ["plugin", "trigger", "ttl-janitor", "--timer", "clean"];
+        let triggered = daemon.command(&trigger).await;
+        match triggered.map_err(|error| format!("{error:#}"))? {
+            (0, ..) => Ok(()),
+            (code, out, err) => Err(format!("{code}: {out}{err}")),
+        }
+    })
+    .await
 }
 
 /// Waits until these are the objects and reasons of all Events of the plugin, sorted.

@@ -16,7 +16,7 @@ pub(super) struct Timer {
     pub(super) spec: TimerSpec,
     name: Arc<str>,
     /// Times after this one count.
-    last: Timestamp,
+    pub(super) last: Timestamp,
     /// How much later than it is due the next run is made.
     delay: Duration,
     /// A run is made at once.

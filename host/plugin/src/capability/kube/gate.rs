@@ -37,7 +37,8 @@ pub(crate) async fn send(
     wait_max: Duration,
     way: Way<'_>,
 ) -> Result<Vec<u8>, KubeError> {
-    authorize(&plugin.plugin, grants, &address, &action)?;
+    let mut granted = grants.get();
+    authorize(&plugin.plugin, &granted, &address, &action)?;
     let began = plugin.env.now();
     let _permit = match way.turns {
         Some(turns) => {
@@ -48,7 +49,8 @@ pub(crate) async fn send(
                 KubeError::new(KubeErrorCode::Timeout, message)
             })?;
             // Grants and dry run may have changed meanwhile.
-            authorize(&plugin.plugin, grants, &address, &action)?;
+            granted = grants.get();
+            authorize(&plugin.plugin, &granted, &address, &action)?;
             permit.ok()
         }
         None => None,
@@ -70,7 +72,8 @@ pub(crate) async fn send(
         address,
         action,
         purpose: KubePurpose::Plugin,
-        identity: grants.get().identity(),
+        // Of the same section as what was granted.
+        identity: granted.identity(),
         answer_bytes_max: KUBE_ANSWER_BYTES_MAX,
     };
     let recorded = way.recorder.map(|recorder| (recorder, KubeRequest::from(&call)));
@@ -193,7 +196,7 @@ pub(crate) fn describe(address: &KubeAddress, action: &KubeAction) -> String {
 /// Rejects calls that are not granted, invalid or too large.
 pub(super) fn authorize(
     plugin: &str,
-    grants: &Current<KubeGrants>,
+    grants: &KubeGrants,
     address: &KubeAddress,
     action: &KubeAction,
 ) -> Result<(), KubeError> {
@@ -226,7 +229,7 @@ pub(super) fn authorize(
     }
     let made = name_made(address, action)?;
     let call = attributes(address, action, &made);
-    grants.get().authorize(plugin, &call)?;
+    grants.authorize(plugin, &call)?;
     match action {
         // It may create the object.
         KubeAction::Patch(KubePatchKind::Apply, document, _) | KubeAction::Update(document, _)
@@ -236,7 +239,7 @@ pub(super) fn authorize(
                 verb: KubeVerb::Create,
                 ..call
             };
-            grants.get().authorize(plugin, &create)
+            grants.authorize(plugin, &create)
         }
         _ => Ok(()),
     }

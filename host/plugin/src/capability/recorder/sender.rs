@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use informant_cache::{Catalog, Environment};
-use informant_spec::{KubeResource, PluginSpec};
+use informant_spec::KubeResource;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -16,10 +16,10 @@ use super::event::{RecordedEvent, Reference, Series};
 use super::metrics::{EventResult, RecorderSeries};
 use super::series::{FINISH_AFTER, Next, SeriesTable};
 use crate::bindings::informant::plugin::types::ErrorCode;
+use crate::capability::kube::KUBE_ANSWER_BYTES_MAX;
 use crate::capability::kube::api::{
     KubeAction, KubeAddress, KubeApi, KubeCall, KubeError, KubeErrorCode, KubePatchKind, KubePurpose, KubeWrite,
 };
-use crate::capability::kube::{KUBE_ANSWER_BYTES_MAX, identity_of};
 use crate::capability::parts::{Current, PluginParts};
 use crate::clock::WallClock;
 use crate::effects::Effects;
@@ -48,9 +48,8 @@ pub(crate) struct RecorderPlugin {
     env: Arc<dyn Environment>,
     wall: WallClock,
     dry_run: Arc<Effects>,
-    /// The user that it acts as; none: Informant's own.
-    identity: Mutex<Option<Arc<str>>>,
-    grants: Arc<Current<EventsGrant>>,
+    /// Those of the present section.
+    grants: Mutex<Arc<Current<EventsGrant>>>,
     /// Nothing more is recorded.
     is_closed: AtomicBool,
     series: Live<RecorderSeries>,
@@ -85,16 +84,15 @@ impl RecorderPlugin {
             env: Arc::clone(parts.env),
             wall: parts.wall.clone(),
             dry_run: Arc::clone(parts.dry_run),
-            identity: Mutex::new(identity_of(parts.spec)),
-            grants: Arc::clone(grants),
+            grants: Mutex::new(Arc::clone(grants)),
             is_closed: AtomicBool::new(false),
             series,
             used: OnceLock::new(),
         }
     }
 
-    pub(super) fn act_as(&self, spec: &PluginSpec) {
-        *lock(&self.identity) = identity_of(spec);
+    pub(super) fn set_grants(&self, grants: &Arc<Current<EventsGrant>>) {
+        *lock(&self.grants) = Arc::clone(grants);
     }
 
     pub(super) fn name(&self) -> &str {
@@ -270,7 +268,7 @@ impl RecorderPlugin {
                 },
                 action: action(document.to_string().into_bytes(), options),
                 purpose: KubePurpose::Event,
-                identity: lock(&self.identity).clone(),
+                identity: None,
                 answer_bytes_max: KUBE_ANSWER_BYTES_MAX,
             };
             let Err(problem) = self.call(call).await else {
@@ -305,7 +303,7 @@ impl RecorderPlugin {
         }
     }
 
-    async fn call(&self, call: KubeCall) -> Result<(), KubeError> {
+    async fn call(&self, mut call: KubeCall) -> Result<(), KubeError> {
         let refused = |message: &str| Err(KubeError::new(KubeErrorCode::Denied, message));
         let Some(api) = &self.api else {
             return refused("no cluster is connected");
@@ -314,9 +312,11 @@ impl RecorderPlugin {
         if self.dry_run.is_dry_run() {
             return refused("the plugin is in dry run");
         }
-        if !self.grants.get().0 {
+        let grant = lock(&self.grants).get();
+        if !grant.is_granted {
             return refused("Events are not granted any more");
         }
+        call.identity.clone_from(&grant.identity);
         let answer = wait::at_most(&*self.env, EVENT_TIME_MAX, api.call(call)).await;
         let answer = answer.unwrap_or_else(|_| Err(KubeError::new(KubeErrorCode::Timeout, "no response in time")));
         answer.map(|_| ())

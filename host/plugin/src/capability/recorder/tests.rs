@@ -79,7 +79,7 @@ impl Rig {
         let mut parts = TestParts::new("p", is_dry_run);
         parts.env = Arc::new(Clock(tokio::time::Instant::now()));
         parts.services.kube = Some(Arc::clone(&api) as Arc<dyn KubeApi>);
-        let grants = Arc::new(Current::new(EventsGrant(is_granted)));
+        let grants = Arc::new(Current::new(grant(is_granted)));
         let plugin = Arc::new(RecorderPlugin::of(Live::default(), &grants, &parts.plugin()));
         let caller = RecorderCaller {
             subject: CallSubject::new(plugin.catalog()),
@@ -106,6 +106,13 @@ impl Rig {
 
     fn calls(&self) -> Vec<String> {
         std::mem::take(&mut lock(&self.api.calls))
+    }
+}
+
+fn grant(is_granted: bool) -> EventsGrant {
+    EventsGrant {
+        is_granted,
+        identity: None,
     }
 }
 
@@ -159,6 +166,22 @@ async fn an_event_is_sent_again_while_the_server_is_away() {
     rig.record("b", "Crashing", "x").unwrap();
     rig.succeed().await;
     assert_eq!(rig.calls(), ["series of 2", "create Warning Crashing: x of 2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_section_decides_from_then_on_about_events() {
+    let mut rig = Rig::new(false, false);
+    // As instances that serve a new section have them.
+    let grants = Arc::new(Current::new(grant(true)));
+    rig.caller.plugin.set_grants(&grants);
+    rig.caller.grants = Arc::clone(&grants);
+    rig.record("a", "Crashing", "x").unwrap();
+    rig.succeed().await;
+    assert_eq!(rig.calls().len(), 1);
+    rig.record("a", "Other", "x").unwrap();
+    grants.set(grant(false));
+    rig.succeed().await;
+    assert!(rig.calls().is_empty());
 }
 
 #[tokio::test(start_paused = true)]

@@ -72,6 +72,8 @@ pub(crate) struct WriteInFlight {
     ended_before: u64,
     is_delete: bool,
     applied: Option<Applied>,
+    /// It writes a status besides.
+    has_status: bool,
     has_ended: bool,
 }
 
@@ -116,6 +118,7 @@ impl OwnWrites {
                 .hash_of_apply(action)
                 .filter(|_| address.subresource.is_empty())
                 .map(|apply| Applied { apply, content: None }),
+            has_status: has_status(action.document()),
             has_ended: false,
         }
     }
@@ -232,10 +235,18 @@ fn content_of(json: &[u8]) -> Option<Vec<u8>> {
     serde_json::to_vec(&object).ok()
 }
 
+fn has_status(document: &[u8]) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Document {
+        status: Option<serde::de::IgnoredAny>,
+    }
+    serde_json::from_slice(document).is_ok_and(|document: Document| document.status.is_some())
+}
+
 impl WriteInFlight {
     /// The response is this object.
     pub(crate) fn made(&mut self, json: &[u8]) {
-        if let Some(applied) = &mut self.applied {
+        if let Some(applied) = self.applied.as_mut().filter(|_| !self.has_status) {
             applied.content = self.own.hash_of_content(json);
         }
     }
@@ -388,6 +399,12 @@ mod tests {
         assert!(has("10", 1, 1) && has("11", 1, 2));
         assert!(!has("12", 2, 2), "somebody has changed it");
         assert!(!has("9", 1, 0), "the cache has an older state");
+        let with_status = apply(r#"{"status":{"a":1}}"#, "m");
+        let mut write = make(&own, "a", &with_status);
+        write.made(pod("20", 1, 1).json());
+        write.ended(Ok(Some("20")));
+        let has = |version: &str, status: u8| own.has_applied(&target("a"), &pod(version, 1, status), &with_status);
+        assert!(has("20", 1) && !has("21", 2));
     }
 
     #[test]
