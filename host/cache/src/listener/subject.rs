@@ -1,6 +1,6 @@
 //! Subjects: what a slot is about.
 //!
-//! To add one: a variant here with how it is looked up, what its slot shows ([`What`](super::state::What)), and which
+//! To add one: a variant here with how it is looked up, what its slot shows ([`What`]), and which
 //! lane it belongs to.
 
 use informant_object::{KeyRef, SourceId};
