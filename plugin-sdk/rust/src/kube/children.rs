@@ -11,7 +11,7 @@ use crate::host;
 /// The most objects that the message of a condition lists, as in every SDK.
 const LISTED_MAX: usize = 20;
 
-/// Builds the call that sets the children of an object: see [`children`](super::children).
+/// Builds the call that sets the children of an object: see [`children`](super::children()).
 #[derive(Debug, Clone)]
 #[must_use = "sets nothing until you call `set`"]
 pub struct SetChildren {
