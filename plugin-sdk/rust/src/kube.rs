@@ -21,8 +21,8 @@
 //! write fails. So a failed call has changed nothing, and no call waits for the API server. See [`Deferred`]. The other
 //! functions send their request at once and return the answer, for handlers that need it.
 //!
-//! A reconciler sets all objects that belong to the one that it is called for with [`children()`], and writes its status
-//! with [`set_status`]. Both are deferred, too.
+//! A reconciler sets all objects that belong to the one that it is called for with [`children()`], and writes its
+//! status with [`set_status`]. Both are deferred, too.
 //!
 //! A call goes to the cluster of the object that the current call from Informant is about, or, in `on_synced`, of the
 //! source, unless the address names another one. In `on_timer`, name the cluster if there are several.
