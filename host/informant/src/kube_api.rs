@@ -79,6 +79,19 @@ impl ClusterApi {
         }
     }
 
+    /// The client for a call.
+    fn client_for(&self, call: &KubeCall) -> Result<Client, KubeError> {
+        let client = self.client(&call.address.cluster)?;
+        let names = self.clusters.names();
+        // The groups of the kubeconfig would be added to the ServiceAccount.
+        if call.identity.is_some() && self.clusters.impersonates(meant(&names, &call.address.cluster)) {
+            let message = "the kubeconfig acts as another user, so that the plugin cannot act as its ServiceAccount: \
+                           remove `as` and its like from the kubeconfig, or from the section of the plugin";
+            return Err(KubeError::new(KubeErrorCode::Denied, message));
+        }
+        Ok(client)
+    }
+
     fn client(&self, cluster: &str) -> Result<Client, KubeError> {
         let names = self.clusters.names();
         let meant = meant(&names, cluster);
@@ -104,20 +117,6 @@ impl ClusterApi {
                 )
             }
         })
-    }
-}
-
-impl ClusterApi {
-    fn client_for(&self, call: &KubeCall) -> Result<Client, KubeError> {
-        let client = self.client(&call.address.cluster)?;
-        let names = self.clusters.names();
-        // The groups of the kubeconfig would be added to the ServiceAccount.
-        if call.identity.is_some() && self.clusters.impersonates(meant(&names, &call.address.cluster)) {
-            let message = "the kubeconfig acts as another user, so that the plugin cannot act as its ServiceAccount: \
-                           remove `as` and its like from the kubeconfig, or from the section of the plugin";
-            return Err(KubeError::new(KubeErrorCode::Denied, message));
-        }
-        Ok(client)
     }
 }
 

@@ -122,8 +122,8 @@ impl Timers {
         self.quiet.map(|(_, next)| next)
     }
 
-    /// A run has ended. Returns the records, if they have changed; none if the timer is gone.
-    fn ended(&mut self, tick: &Tick, accepted: bool, now: Timestamp) -> Option<Option<&Records>> {
+    /// A run of a timer that is still there has ended. Returns whether the records have changed.
+    fn ended(&mut self, tick: &Tick, accepted: bool, now: Timestamp) -> Option<bool> {
         let timer = self.timers.iter_mut().find(|timer| timer.spec.name == *tick.timer)?;
         timer.ended = Some(EndedRun {
             scheduled: Timestamp::from_millisecond(tick.scheduled_ms).unwrap_or(now),
@@ -131,14 +131,13 @@ impl Timers {
             accepted,
         });
         let Some(due) = tick.due_ms.and_then(|due| Timestamp::from_millisecond(due).ok()) else {
-            return Some(None);
+            return Some(false);
         };
         let timers = self.timers.iter();
         let records = self
             .records
             .get_or_insert_with(|| timers.map(|timer| (timer.spec.name.clone(), timer.last)).collect());
-        let has_changed = records.insert(tick.timer.to_string(), due) != Some(due);
-        Some(has_changed.then_some(&*records))
+        Some(records.insert(tick.timer.to_string(), due) != Some(due))
     }
 }
 
@@ -232,17 +231,14 @@ impl PluginContext {
         let line = {
             let mut guard = lock(&self.timers);
             let Some(timers) = guard.as_deref_mut() else { return };
-            let Some(records) = timers.ended(tick, accepted, now) else {
+            let Some(has_changed) = timers.ended(tick, accepted, now) else {
                 return;
             };
             // Under the lock: a later record is written later.
-            records
-                .into_iter()
-                .for_each(|records| self.capabilities.kv.record_runs(records));
-            match accepted {
-                true => None,
-                false => timers.given_up.line(self.now()),
+            if let Some(records) = timers.records.as_ref().filter(|_| has_changed) {
+                self.capabilities.kv.record_runs(records);
             }
+            (!accepted).then(|| timers.given_up.line(self.now())).flatten()
         };
         if accepted {
             self.counters.timer_succeeded(&tick.timer, now.as_second());

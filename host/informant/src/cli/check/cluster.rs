@@ -42,6 +42,8 @@ pub(super) struct ReachableCluster<'c> {
     /// Empty for a single unnamed cluster.
     pub(super) name: &'c str,
     pub(super) client: Client,
+    /// The kubeconfig makes requests those of another user.
+    pub(super) impersonates: bool,
 }
 
 impl ReachableCluster<'_> {
@@ -108,6 +110,7 @@ async fn check_one(config: &Config, name: &str, flags: &ClusterFlags, required: 
     let cluster = ReachableCluster {
         config,
         name,
+        impersonates: reached.impersonates,
         client: reached.client,
     };
     let informers = config.informers.iter();

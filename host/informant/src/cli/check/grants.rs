@@ -14,6 +14,10 @@ use super::cluster::{AccessReviewStatus, RESPONSE_MAX, ReachableCluster, allowed
 /// The most permissions to ask about: each is a request, and no sensible configuration has more.
 const PERMISSIONS_MAX: usize = 1_000;
 
+/// The groups of a kubeconfig would be added to the ServiceAccount, so that calls are denied.
+const HOW_TO_IMPERSONATE: &str = "remove `as`, `as-groups`, `as-uid` and `as-user-extra` from the user in the \
+                                  kubeconfig, or `as` from the section";
+
 pub(super) async fn check(config: &Config, cluster: &ReachableCluster<'_>) -> Findings {
     let (useless, problems) = unserved(config, cluster).await;
     let mut findings = Findings {
@@ -23,6 +27,15 @@ pub(super) async fn check(config: &Config, cluster: &ReachableCluster<'_>) -> Fi
     let mut known: BTreeMap<(Option<String>, String), bool> = BTreeMap::new();
     for (name, section) in &config.plugins {
         let user = section.spec.identity.as_ref().map(ToString::to_string);
+        if let Some(user) = user.as_deref().filter(|_| cluster.impersonates) {
+            let message = format!(
+                "[plugin.{name}] cannot act as {user} {}: the kubeconfig acts as another user itself",
+                cluster.on_cluster()
+            );
+            let problem = config.problem(section.positions.section, message);
+            findings.problems.push(problem.help(HOW_TO_IMPERSONATE));
+            continue;
+        }
         let mut has_problems = useless.contains(name.as_str());
         let events = section.spec.allow_events.then(events_grant);
         let events = events.iter().map(|grant| (grant, section.positions.section));

@@ -268,7 +268,7 @@ impl RecorderPlugin {
                 },
                 action: action(document.to_string().into_bytes(), options),
                 purpose: KubePurpose::Event,
-                identity: None,
+                identity: self.granted()?,
                 answer_bytes_max: KUBE_ANSWER_BYTES_MAX,
             };
             let Err(problem) = self.call(call).await else {
@@ -303,20 +303,22 @@ impl RecorderPlugin {
         }
     }
 
-    async fn call(&self, mut call: KubeCall) -> Result<(), KubeError> {
+    /// The user that records the Event.
+    /// Errors: what it was recorded under holds no longer; it may have waited since.
+    fn granted(&self) -> Result<Option<Arc<str>>, KubeError> {
         let refused = |message: &str| Err(KubeError::new(KubeErrorCode::Denied, message));
-        let Some(api) = &self.api else {
-            return refused("no cluster is connected");
-        };
-        // An Event may have waited since.
-        if self.dry_run.is_dry_run() {
-            return refused("the plugin is in dry run");
-        }
         let grant = lock(&self.grants).get();
-        if !grant.is_granted {
-            return refused("Events are not granted any more");
+        match () {
+            () if self.dry_run.is_dry_run() => refused("the plugin is in dry run"),
+            () if !grant.is_granted => refused("Events are not granted any more"),
+            () => Ok(grant.identity.clone()),
         }
-        call.identity.clone_from(&grant.identity);
+    }
+
+    async fn call(&self, call: KubeCall) -> Result<(), KubeError> {
+        let Some(api) = &self.api else {
+            return Err(KubeError::new(KubeErrorCode::Denied, "no cluster is connected"));
+        };
         let answer = wait::at_most(&*self.env, EVENT_TIME_MAX, api.call(call)).await;
         let answer = answer.unwrap_or_else(|_| Err(KubeError::new(KubeErrorCode::Timeout, "no response in time")));
         answer.map(|_| ())

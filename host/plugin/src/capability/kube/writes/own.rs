@@ -72,8 +72,8 @@ pub(crate) struct WriteInFlight {
     ended_before: u64,
     is_delete: bool,
     applied: Option<Applied>,
-    /// It writes a status besides.
-    has_status: bool,
+    /// It is an apply that writes no status.
+    leaves_status: bool,
     has_ended: bool,
 }
 
@@ -108,17 +108,15 @@ impl OwnWrites {
             ended_before = last.ended;
         }
         drop(known);
+        // A target is the object with its subresources.
+        let applied = self.hash_of_apply(action).filter(|_| address.subresource.is_empty());
         WriteInFlight {
             own: Arc::clone(self),
             target,
             ended_before,
             is_delete: matches!(action, KubeAction::Delete(_)),
-            // A target is the object with its subresources.
-            applied: self
-                .hash_of_apply(action)
-                .filter(|_| address.subresource.is_empty())
-                .map(|apply| Applied { apply, content: None }),
-            has_status: has_status(action.document()),
+            leaves_status: applied.is_some() && !has_status(action.document()),
+            applied: applied.map(|apply| Applied { apply, content: None }),
             has_ended: false,
         }
     }
@@ -246,7 +244,7 @@ fn has_status(document: &[u8]) -> bool {
 impl WriteInFlight {
     /// The response is this object.
     pub(crate) fn made(&mut self, json: &[u8]) {
-        if let Some(applied) = self.applied.as_mut().filter(|_| !self.has_status) {
+        if let Some(applied) = self.applied.as_mut().filter(|_| self.leaves_status) {
             applied.content = self.own.hash_of_content(json);
         }
     }
