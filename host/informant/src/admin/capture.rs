@@ -32,7 +32,7 @@ use super::access::Caller;
 use super::error::{AdminError, Code};
 use super::plugins::commands::{key_hint, objects_of};
 use super::plugins::scope::{ObjectScope, handles};
-use super::plugins::{known, loaded};
+use super::plugins::{known, loaded, without_object};
 use super::secrets;
 use crate::logging::AUDIT_TARGET;
 
@@ -141,7 +141,8 @@ fn target(state: &AdminState, plugin: &Plugin, request: &CaptureRequest) -> Resu
         [] => {
             let (named, hint) = (scope.named(), key_hint(key, &sources));
             let message = format!("plugin {name} handles no object {key}{named} and has no dead letter for it{hint}");
-            Err(AdminError::new(Code::NotFound, message))
+            let not_found = AdminError::new(Code::NotFound, message);
+            Err(without_object(&state.registry, name, not_found))
         }
         [_, _, ..] => {
             let clusters: Vec<&str> = found.iter().map(|(source, _)| &*source.info().cluster).collect();

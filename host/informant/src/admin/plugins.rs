@@ -82,6 +82,18 @@ pub(super) fn loaded(registry: &StatusRegistry, name: &str) -> Result<Plugin, Ad
     }
 }
 
+/// What to answer if the plugin receives no object that a request is about: its first calls may wait for something.
+pub(super) fn without_object(registry: &StatusRegistry, name: &str, otherwise: AdminError) -> AdminError {
+    let missing = registry.plugin(name).and_then(|entry| entry.missing());
+    match missing {
+        Some(missing) => {
+            let message = format!("plugin {name} is not called yet, because {missing}: try again");
+            AdminError::new(Code::NotReady, message)
+        }
+        None => otherwise,
+    }
+}
+
 /// Where an object is from; both are empty for a source that is gone.
 struct Origin {
     cluster: String,

@@ -14,8 +14,8 @@ use super::AdminState;
 use super::access::Caller;
 use super::error::{AdminError, Code};
 use super::plugins::commands::key_hint;
-use super::plugins::loaded;
 use super::plugins::scope::{ObjectScope, check_one_resource, handles};
+use super::plugins::{loaded, without_object};
 use crate::logging::AUDIT_TARGET;
 
 /// Objects examined, and calls asked for, before yielding: 1,024.
@@ -160,7 +160,7 @@ pub(super) async fn trigger(
     let mut sources = state.registry.catalog().all();
     sources.retain(|source| listener.feed().is_attached(source.id()) && selection.selects_source(source));
     if sources.is_empty() {
-        return Err(selection.without_sources(&name));
+        return Err(without_object(&state.registry, &name, selection.without_sources(&name)));
     }
     selection.check_key(&plugin, &sources)?;
     for source in &sources {
@@ -191,7 +191,8 @@ pub(super) async fn trigger(
     if let Some(key) = selection.key.filter(|_| done.triggered + done.waiting == 0) {
         let hint = key_hint(&key.to_string(), &sources);
         let message = format!("plugin {name} handles no object {key} that the request selects{hint}");
-        return Err(AdminError::new(Code::NotFound, message));
+        let not_found = AdminError::new(Code::NotFound, message);
+        return Err(without_object(&state.registry, &name, not_found));
     }
     let TriggeredObjects { triggered, waiting, .. } = done;
     tracing::info!(target: AUDIT_TARGET, plugin = %name, user = caller.name(), triggered, waiting, "calls triggered");

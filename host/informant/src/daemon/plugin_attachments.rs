@@ -66,6 +66,12 @@ impl PluginAttachments {
             changes: FuturesUnordered::new(),
         };
         informers.for_each(|name| attachments.watch(name));
+        // Until they are looked at for the first time, which is at once.
+        if !attachments.changes.is_empty() {
+            attachments
+                .entry
+                .set_missing(Some("it is being attached to its informers".to_owned()));
+        }
         attachments
     }
 

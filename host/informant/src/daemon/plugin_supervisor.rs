@@ -324,15 +324,16 @@ impl PluginSupervisor {
                 self.metrics.daemon.loaded(name, true);
                 tracing::info!(plugin = %name, version = %plugin.manifest().version, digest = %plugin.digest().short(), roles = %plugin.roles(), "plugin loaded");
                 plugin.start().await;
-                self.entry.set_phase(PluginPhase::Running(plugin.clone()));
+                let attachments = PluginAttachments::new(
+                    plugin.clone(),
+                    &self.entry,
+                    &self.registry,
+                    self.wanted.informers().map(|(name, _)| name),
+                    std::mem::take(&mut attempt.expected),
+                );
+                self.entry.set_phase(PluginPhase::Running(plugin));
                 let running = running.insert(Running {
-                    attachments: PluginAttachments::new(
-                        plugin,
-                        &self.entry,
-                        &self.registry,
-                        self.wanted.informers().map(|(name, _)| name),
-                        std::mem::take(&mut attempt.expected),
-                    ),
+                    attachments,
                     applied: Arc::clone(&self.wanted),
                 });
                 self.applied_section(running, attempt);

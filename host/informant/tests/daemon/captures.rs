@@ -143,6 +143,18 @@ async fn both_called(world: &World, address: &str) {
     .await;
 }
 
+/// Waits until every plugin is called for what happens: at the start it waits for the others.
+async fn called(world: &World, address: &str) {
+    until("the plugins to be called", async || {
+        let list = transcript(world, &["plugin", "list", "--admin", address]).await;
+        match list.contains("not-ready") {
+            true => Err(list),
+            false => Ok(()),
+        }
+    })
+    .await;
+}
+
 async fn capture(world: &World, address: &str, key: &str, out: &str) -> String {
     let args = [
         "plugin", "capture", "caller", "--admin", address, "--key", key, "--out", out,
@@ -268,6 +280,7 @@ async fn a_call_that_uses_a_secret_is_not_captured() {
     let program = Program::run(&world, &config).await;
     program.wait_until_ready().await;
     let address = program.address().to_string();
+    called(&world, &address).await;
     for name in ["reads0", "reads1"] {
         let args = ["plugin", "capture", name, "--key", "default/web-0", "--admin", &address];
         let answer = transcript(&world, &args).await;
@@ -290,6 +303,7 @@ async fn captures_that_cannot_be_made_say_what_to_do() {
     let program = Program::run(&world, config).await;
     program.wait_until_ready().await;
     let address = program.address().to_string();
+    called(&world, &address).await;
     let mut answers = String::new();
     for args in [
         "recoder --key default/web-0",
