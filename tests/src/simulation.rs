@@ -12,10 +12,12 @@
 #![doc = include_str!("simulation/cases.md")]
 
 pub mod checker;
+mod controller;
 mod fed_index;
 mod guest;
 mod handler;
 pub mod history;
+mod lines;
 mod process;
 mod recorder;
 mod rng;

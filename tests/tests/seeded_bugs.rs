@@ -21,8 +21,8 @@ const BY_SCENARIO: [SeededBug; 3] = [
     SeededBug::ReattachOvertakesDeletes,
 ];
 
-/// The clause that has to show each of these bugs.
-const BY_CLAUSE: [(SeededBug, Clause); 19] = [
+/// The clauses that have to show each of these bugs.
+const BY_CLAUSE: [(SeededBug, Clause); 24] = [
     (SeededBug::EveryDeleteMarked, Clause::TombstoneMarked),
     (SeededBug::ShortLivedObjectVanishes, Clause::Resumable),
     (SeededBug::NewIncarnationMissed, Clause::AtLeastOnce),
@@ -42,10 +42,15 @@ const BY_CLAUSE: [(SeededBug, Clause); 19] = [
     (SeededBug::ShedForever, Clause::BudgetKept),
     (SeededBug::OldBodyTaken, Clause::ShedNeverOlder),
     (SeededBug::BarrierIgnored, Clause::BarrierKept),
+    (SeededBug::RelatedChangeDropped, Clause::ReconciledLast),
+    (SeededBug::ReconciledConcurrently, Clause::ReconciledOneAtATime),
+    (SeededBug::PrunedByPartialView, Clause::PrunedByWholeView),
+    (SeededBug::TimerRunNotRecorded, Clause::TimerOnce),
+    (SeededBug::FailedCallWrites, Clause::EffectsAfterSuccess),
 ];
 
-/// The effects of a run with a bug: the violated clauses, or a panic.
-fn symptoms(bug: SeededBug, seed: u64) -> Option<String> {
+/// The effects of a run with a bug: the violated clauses, only the wanted one if there is one, or a panic.
+fn symptoms(bug: SeededBug, wanted: Option<Clause>, seed: u64) -> Option<String> {
     // A bug may make the code panic; the panic message is not wanted.
     let ran = bug.run_with(|| std::panic::catch_unwind(|| run(seed).violations));
     let Ok(violations) = ran else {
@@ -54,9 +59,7 @@ fn symptoms(bug: SeededBug, seed: u64) -> Option<String> {
     let mut clauses: Vec<&str> = violations.iter().map(|violation| violation.clause.as_str()).collect();
     clauses.sort_unstable();
     clauses.dedup();
-    if let Some((_, clause)) = BY_CLAUSE.iter().find(|(other, _)| *other == bug) {
-        clauses.retain(|found| *found == clause.as_str());
-    }
+    clauses.retain(|found| wanted.is_none_or(|wanted| *found == wanted.as_str()));
     (!clauses.is_empty()).then(|| clauses.join(", "))
 }
 
@@ -65,7 +68,19 @@ fn caught(bug: SeededBug) -> Option<String> {
     if BY_SCENARIO.contains(&bug) {
         return caught_by_scenario(bug);
     }
-    (0..SEEDS_MAX).find_map(|seed| symptoms(bug, seed).map(|symptoms| format!("by seed {seed}: {symptoms}")))
+    let by_seed = |wanted| {
+        let mut seeds = 0..SEEDS_MAX;
+        seeds.find_map(|seed| symptoms(bug, wanted, seed).map(|symptoms| format!("by seed {seed}: {symptoms}")))
+    };
+    let of_bug = BY_CLAUSE.iter().filter(|(other, _)| *other == bug);
+    let wanted: Vec<Option<Clause>> = of_bug.map(|(_, clause)| Some(*clause)).collect();
+    match wanted.as_slice() {
+        [] => by_seed(None),
+        clauses => {
+            let found: Option<Vec<String>> = clauses.iter().map(|clause| by_seed(*clause)).collect();
+            found.map(|found| found.join("; "))
+        }
+    }
 }
 
 fn caught_by_scenario(bug: SeededBug) -> Option<String> {

@@ -119,6 +119,14 @@ seeded_bugs! {
     BarrierIgnored,
     /// The body of an object is taken from a page, whatever its state.
     OldBodyTaken,
+    /// A related change is dropped if a call about what it leads to is pending or in flight.
+    RelatedChangeDropped,
+    /// A related change leads to a call in another instance, beside the one that runs.
+    ReconciledConcurrently,
+    /// Children are pruned whatever the cache lacks.
+    PrunedByPartialView,
+    /// The runs of timers that have ended are not recorded.
+    TimerRunNotRecorded,
 }
 
 impl SeededBug {

@@ -33,6 +33,7 @@ pub(crate) mod recorder;
 pub(crate) mod store;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use informant_cache::{Awaited, Catalog, Moment};
 use informant_object::SourceId;
@@ -251,6 +252,11 @@ pub(crate) trait HasCapabilities: WasiHttpView + Send + 'static {
 }
 
 impl CallCapabilities {
+    /// When the call is to be made again if it succeeded, whatever changes.
+    pub(crate) fn again_after(&self) -> Option<Duration> {
+        self.kube.again_after()
+    }
+
     /// What the last call was answered `not-ready` for, if it was.
     pub(crate) fn awaited(&self) -> Option<Awaited> {
         self.store.awaited()

@@ -115,6 +115,11 @@ impl Instance {
         self.store.data().capabilities.awaited()
     }
 
+    /// When the last call is to be made again if it succeeded, whatever changes.
+    pub(crate) fn again_after(&self) -> Option<Duration> {
+        self.store.data().capabilities.again_after()
+    }
+
     /// Takes the calls that were denied memory and returned, if there were any.
     pub(crate) fn take_denied(&mut self) -> Option<DeniedMemory> {
         self.denied.take()

@@ -10,6 +10,7 @@
 //! trusted components only: one that loops never returns.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use informant_cache::Environment;
 use informant_spec::{Content, Digest};
@@ -20,7 +21,7 @@ use wasmtime::component::Component;
 use crate::artifacts::last_good::LastGood;
 use crate::artifacts::{Artifact, Artifacts};
 use crate::capability::Services;
-use crate::clock::WallClock;
+use crate::clock::{ScenarioClock, WallClock};
 use crate::component::Offer;
 use crate::component::by_digest::SharedByDigest;
 use crate::component::runner::{RunnerSources, ScriptRunners};
@@ -35,6 +36,9 @@ use crate::metrics::PluginMetrics;
 use crate::runtime::Runtime;
 use crate::runtime::clock_watch::ClockWatch;
 use crate::runtime::load_turns::LoadTurns;
+
+/// What the wall clock shows when a simulation starts: 2026-01-01T00:00:00Z.
+const SIMULATED_START: Duration = Duration::from_secs(1_767_225_600);
 
 /// Components that are compiled once and run in any number of simulations. Cheap to clone.
 #[derive(Clone)]
@@ -86,6 +90,8 @@ impl PluginHost {
             handle.clone(),
             metrics.artifacts.compiles.clone(),
         );
+        let since_start = Duration::from_nanos(env.now().as_nanos());
+        let wall = WallClock::Scenario(ScenarioClock::new(&env, SIMULATED_START + since_start));
         let compiled = guests.compiled.iter().map(|(digest, artifact)| (*digest, artifact));
         PluginHost::from_runtime(Runtime {
             last_good: LastGood::new(None),
@@ -103,7 +109,7 @@ impl PluginHost {
             services,
             metrics,
             blocking_pool: None,
-            wall: WallClock::System,
+            wall,
             clock_watch: ClockWatch::default(),
         })
     }

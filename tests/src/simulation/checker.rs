@@ -28,9 +28,14 @@
 //! What a handler of a durable informer keeps with its calls is what they accepted, whenever its process was killed. If
 //! a call also deferred a write, the next process finds what it kept only if the write was sent.
 //!
+//! A controller's last call about each object has seen its last state and that of its children; calls about one never
+//! overlap. It prunes only while the cache has all of them. Its timer fires once for each time, or once for several
+//! that were missed: after a kill, from the run on that is recorded. What a failed call defers or records is not sent.
+//!
 //! If the API server is restored from a backup, incarnations may return, and each key may go back once.
 
 mod calls;
+mod controllers;
 mod rest;
 mod restart;
 mod source;
@@ -39,6 +44,7 @@ mod suspects;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 
+use self::controllers::Controllers;
 use self::suspects::Suspects;
 use super::history::{Call, Entry, EventKind, History, ObjectVersion, Selection};
 
@@ -95,11 +101,21 @@ pub enum Clause {
     ShedNeverOlder,
     /// The first calls of a handler come when all that it may read is there, or has been waited for long enough.
     BarrierKept,
+    /// The last call about an object that is reconciled has seen its last state, and that of what leads to it.
+    ReconciledLast,
+    /// Two calls about an object that is reconciled never overlap.
+    ReconciledOneAtATime,
+    /// Nothing is pruned while the cache may lack something.
+    PrunedByWholeView,
+    /// A timer fires once for each of its times, or once for several that were missed, across kills.
+    TimerOnce,
+    /// What a failed call of a controller defers or records is never sent.
+    EffectsAfterSuccess,
 }
 
 impl Clause {
     /// All of them.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 30] = [
         Self::Ordered,
         Self::OneAtATime,
         Self::NoInvention,
@@ -125,6 +141,11 @@ impl Clause {
         Self::BudgetKept,
         Self::ShedNeverOlder,
         Self::BarrierKept,
+        Self::ReconciledLast,
+        Self::ReconciledOneAtATime,
+        Self::PrunedByWholeView,
+        Self::TimerOnce,
+        Self::EffectsAfterSuccess,
     ];
 
     /// Its name as in `docs/explanation/delivery.md`.
@@ -156,6 +177,11 @@ impl Clause {
             Self::BudgetKept => "budget kept",
             Self::ShedNeverOlder => "shed never older",
             Self::BarrierKept => "barrier kept",
+            Self::ReconciledLast => "reconciled last",
+            Self::ReconciledOneAtATime => "reconciled one at a time",
+            Self::PrunedByWholeView => "pruned by a whole view",
+            Self::TimerOnce => "timer once",
+            Self::EffectsAfterSuccess => "effects after success",
         }
     }
 }
@@ -286,6 +312,7 @@ struct Checker {
     living: BTreeSet<String>,
     /// The order in which incarnations came into being, by uid.
     born: BTreeMap<String, usize>,
+    controllers: Controllers,
     /// Handlers that were removed; calls that ran at that time may still end.
     removed_handlers: BTreeSet<u32>,
     /// The time of the entry, in nanoseconds since the start.
@@ -330,6 +357,7 @@ impl Checker {
             Entry::Restored { version, objects } => self.restored(*version, objects),
             Entry::Shown { informer, kind, object } => self.shown(*informer, *kind, object),
             Entry::Fault { .. } => {}
+            Entry::Controller(did) => self.violations.extend(self.controllers.apply(at, did)),
             Entry::Selected { informer, selection } => self.selected(*informer, selection),
             Entry::HandlerAdded { .. } => self.handler_added(entry),
             Entry::Resumed {

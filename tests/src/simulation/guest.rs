@@ -11,7 +11,6 @@
 //! and fails or traps for real.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Debug;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -22,12 +21,10 @@ use informant_plugin_host::{
     SimulatedGuests,
 };
 use informant_spec::Content;
-use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
-use tracing::subscriber::{DefaultGuard, Interest};
-use tracing::{Event, Metadata, Subscriber};
+use tracing::subscriber::DefaultGuard;
 
 use super::history::{Call, Entry, EventKind, ObjectVersion};
+use super::lines;
 use super::recorder::{CallRecorder, ScriptedResult};
 use super::rng::Rng;
 use super::world::{World, locked, version_of};
@@ -110,11 +107,14 @@ impl Guests {
             },
             PluginMetrics::register(&mut Default::default()),
         );
-        let lines = Lines(Arc::clone(&calls));
+        let lines = {
+            let calls = Arc::clone(&calls);
+            lines::read_by(move |plugin, line| calls.of(plugin).logged(line))
+        };
         Self {
             host,
             calls,
-            _lines: tracing::subscriber::set_default(lines),
+            _lines: lines,
         }
     }
 
@@ -179,7 +179,7 @@ impl KubeApi for Answers {
 }
 
 /// The answer on which the guest ends its call like this.
-fn answer(result: ScriptedResult) -> Result<Vec<u8>, KubeError> {
+pub(super) fn answer(result: ScriptedResult) -> Result<Vec<u8>, KubeError> {
     let error = |code| KubeError::new(code, "scripted");
     Err(match result {
         ScriptedResult::Ok => return Ok(Vec::new()),
@@ -251,62 +251,6 @@ impl GuestCalls {
         if !namespaces.is_empty() {
             let handler = self.recorder.id;
             self.recorder.world.record(Entry::Suspects { handler, namespaces });
-        }
-    }
-}
-
-/// Reads the lines of guests from the log.
-struct Lines(Arc<Calls>);
-
-/// One line of a guest.
-#[derive(Default)]
-struct Line {
-    plugin: String,
-    message: String,
-}
-
-impl Subscriber for Lines {
-    fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
-        if self.enabled(metadata) {
-            Interest::always()
-        } else {
-            Interest::never()
-        }
-    }
-
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target() == "informant::guest"
-    }
-
-    fn new_span(&self, _span: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _span: &Id, _values: &Record<'_>) {}
-
-    fn record_follows_from(&self, _span: &Id, _follows: &Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        let mut line = Line::default();
-        event.record(&mut line);
-        self.0.of(&line.plugin).logged(&line.message);
-    }
-
-    fn enter(&self, _span: &Id) {}
-
-    fn exit(&self, _span: &Id) {}
-}
-
-impl Visit for Line {
-    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        if field.name() == "message" {
-            self.message = format!("{value:?}");
-        }
-    }
-
-    fn record_str(&mut self, field: &Field, value: &str) {
-        if field.name() == "plugin" {
-            value.clone_into(&mut self.plugin);
         }
     }
 }

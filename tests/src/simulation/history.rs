@@ -5,6 +5,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+mod controlled;
+
+pub use controlled::{Controlled, ControlledMap};
+
 /// One version of one object, as numbered by the API server.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ObjectVersion {
@@ -320,6 +324,8 @@ pub enum Entry {
         /// The bytes that the smallest shed namespace lacks, if there is one.
         least_shed_bytes: Option<usize>,
     },
+    /// Of a controller.
+    Controller(Controlled),
     /// Everything is at rest: no further events can come.
     AtRest {
         /// The informer.

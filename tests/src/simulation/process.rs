@@ -58,7 +58,7 @@ const YIELDS_MAX: u64 = 40;
 /// The most time between two steps.
 const STEP_MS_MAX: u64 = 1_500;
 
-type SharedState = Arc<Mutex<Option<SteppedState>>>;
+pub(super) type SharedState = Arc<Mutex<Option<SteppedState>>>;
 
 /// The process that runs now, if one runs, and what outlives it.
 pub(super) struct Process {
@@ -167,11 +167,8 @@ impl Process {
 
     /// Starts a process on what the last one left.
     fn start(&mut self) {
-        let state = SteppedState::open(&self.disk).expect("the disk holds a database");
-        let pending = Arc::new(Notify::new());
-        let notify = Arc::clone(&pending);
-        state.set_waker(move || notify.notify_one());
-        let state = Arc::new(Mutex::new(Some(state)));
+        let rng = self.rng.split();
+        let state = open_state(&self.world, &self.disk, rng);
         let storage = Arc::new(Storage(Arc::clone(&state)));
         let reflector = ReflectorOptions {
             watch_list: self.rng.percent(60),
@@ -183,15 +180,6 @@ impl Process {
             .map(|(place, (name, on_start))| self.start_handler(&watched, &state, place, name, *on_start))
             .collect();
         self.last = handlers.iter().map(|handler| handler.id).collect();
-        let recording = Recording {
-            world: Arc::clone(&self.world),
-            state: Arc::clone(&state),
-            pending,
-            rng: self.rng.split(),
-        };
-        self.world
-            .environment
-            .spawn("scripted recorder", Box::pin(recording.run()));
         self.running = Some(Running {
             watched,
             handlers,
@@ -274,6 +262,23 @@ impl Process {
         // What is left of it does nothing that the history shows.
         running.watched.stop(&self.world).await;
     }
+}
+
+/// Opens the database on a disk, with a recorder that runs until the state is taken away.
+pub(super) fn open_state(world: &Arc<World>, disk: &MemoryDisk, rng: Rng) -> SharedState {
+    let state = SteppedState::open(disk).expect("the disk holds a database");
+    let pending = Arc::new(Notify::new());
+    let notify = Arc::clone(&pending);
+    state.set_waker(move || notify.notify_one());
+    let state = Arc::new(Mutex::new(Some(state)));
+    let recording = Recording {
+        world: Arc::clone(world),
+        state: Arc::clone(&state),
+        pending,
+        rng,
+    };
+    world.environment.spawn("scripted recorder", Box::pin(recording.run()));
+    state
 }
 
 /// Namespace, name and version of each object for which a handler has kept its version.

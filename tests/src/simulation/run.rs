@@ -7,6 +7,7 @@ use std::time::Duration;
 use informant_cache::Environment;
 
 use super::checker::{self, Violation};
+use super::controller::Controller;
 use super::fed_index::FedIndex;
 use super::history::History;
 use super::process::Process;
@@ -75,9 +76,12 @@ async fn play(seed: u64) -> History {
     let world = World::new(seed, &setting);
     let mut process = Process::of_seed(&world, seed);
     let mut fed_index = FedIndex::of_seed(&world, seed);
+    // Both read the lines of guests.
+    let has_guests = seed.is_multiple_of(GUEST_SEEDS);
+    let mut controller = Controller::of_seed(&world, seed).filter(|_| !has_guests);
     let playing = AtomicBool::new(true);
     // The schedule keeps the host of guests, which must live until the end.
-    let mut schedule = Schedule::new(world.clone(), rng, seed.is_multiple_of(GUEST_SEEDS));
+    let mut schedule = Schedule::new(world.clone(), rng, has_guests);
     let schedule = async {
         schedule.play().await;
         playing.store(false, Ordering::Relaxed);
@@ -85,7 +89,8 @@ async fn play(seed: u64) -> History {
     tokio::join!(
         schedule,
         Process::play(&mut process, &playing),
-        FedIndex::play(&mut fed_index, &playing)
+        FedIndex::play(&mut fed_index, &playing),
+        Controller::play(&mut controller, &playing)
     );
     if let Some(fed_index) = &mut fed_index {
         fed_index.finish().await;
@@ -97,7 +102,13 @@ async fn play(seed: u64) -> History {
     if let Some(process) = &process {
         process.record_rest();
     }
-    end(&world).await
+    let Some(controller) = &mut controller else {
+        return end(&world).await;
+    };
+    controller.record_rest();
+    let history = end(&world).await;
+    controller.stop().await;
+    history
 }
 
 /// Waits until no further events can come, and stops everything. Returns the history.

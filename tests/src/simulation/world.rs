@@ -252,7 +252,7 @@ impl World {
     /// server has the same version again. Afterwards nothing would tell the two histories apart.
     pub(super) fn may_be_written(&self) -> bool {
         let revision = self.server().revision();
-        let sources = self.informers().into_iter().flat_map(|watched| watched.named.sources());
+        let sources = self.catalog.all().into_iter();
         let mut versions = sources.filter_map(|source| source.snapshot().version()?.number());
         !versions.any(|version| version > revision && version <= revision + WRITES_AT_ONCE)
     }

@@ -132,7 +132,8 @@ impl Queue {
         if self.apply_bytes_limit(&mut state, size) {
             slot = self.slots.find(hash, Subject::of(source, lane, &state));
         }
-        match slot {
+        let is_beside = state.reason == Reason::Related && seeded_bug(SeededBug::ReconciledConcurrently);
+        match slot.filter(|id| !(is_beside && self.slots.get(*id).is_in_flight())) {
             Some(id) if self.is_keyed() || state.is_tick() || self.slots.get(id).folds() => self.fold_into(id, state),
             Some(id) if seeded_bug(SeededBug::ShortLivedObjectVanishes) && self.cancels_add(id, &state) => {
                 self.fold_into(id, state);

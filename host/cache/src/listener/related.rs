@@ -17,6 +17,7 @@ use informant_object::{Object, SourceId};
 use crate::listener::cursor::CursorKind;
 use crate::listener::state::{Known, State, What, Why};
 use crate::listener::{Listener, ObjectChange, RelatedTo, Relation, Relations};
+use crate::seeded_bug::{SeededBug, seeded_bug};
 use crate::{Moment, Reason, Snapshot};
 
 impl Listener {
@@ -119,7 +120,14 @@ impl Listener {
         let counters = &mut self.queue.counters;
         counters.accepted += 1;
         counters.related += 1;
-        let lane = self.queue.slots.lane_map.of(source, object.key());
+        if self.is_busy(source, object.key()) && seeded_bug(SeededBug::RelatedChangeDropped) {
+            return;
+        }
+        let lanes = &self.queue.slots.lane_map;
+        let lane = match lanes.of(source, object.key()) {
+            lane if seeded_bug(SeededBug::ReconciledConcurrently) => (lane + 1) % lanes.count(),
+            lane => lane,
+        };
         let state = self.sources.get(source);
         // One that passes over dead letters may pass over this object.
         let shows_all = state.is_some_and(|state| !state.walk(lane).runs(CursorKind::Recovery));

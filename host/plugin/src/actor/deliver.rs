@@ -85,7 +85,7 @@ impl Buffers {
         match called {
             // The manifest does not ask for it, or the component lacks the role.
             None => DeliveryResult::Answered(DeliveryOutcome::Filtered),
-            Some(Ok(answer)) => DeliveryResult::Answered(outcome(answer, instance.awaited())),
+            Some(Ok(answer)) => DeliveryResult::Answered(outcome(answer, instance)),
             Some(Err(report)) => DeliveryResult::Lost(Box::new(report.about(EventLabel { delivery, rule }))),
         }
     }
@@ -363,13 +363,16 @@ fn has_left(delivery: &Delivery, objects: &SelectedObjects) -> bool {
     }
 }
 
-/// The outcome of a call that was answered `not-ready` for `awaited`, or for nothing. The host knows that better than
-/// the error of the handler, which may have wrapped it.
-fn outcome(answer: Handled, awaited: Option<Awaited>) -> DeliveryOutcome {
+/// The outcome of the last call of an instance. If a read was answered `not-ready`, the host knows that better than the
+/// error of the handler, which may have wrapped it.
+fn outcome(answer: Handled, instance: &Instance) -> DeliveryOutcome {
     match answer {
-        Ok(None) => DeliveryOutcome::Ok,
-        Ok(Some(ms)) => DeliveryOutcome::RequeueAfter(Duration::from_millis(ms.into())),
-        Err(Failure::Retryable(message)) => match awaited {
+        Ok(asked_ms) => {
+            let asked = asked_ms.map(|ms| Duration::from_millis(ms.into()));
+            let again = asked.into_iter().chain(instance.again_after()).min();
+            again.map_or(DeliveryOutcome::Ok, DeliveryOutcome::RequeueAfter)
+        }
+        Err(Failure::Retryable(message)) => match instance.awaited() {
             Some(awaited) => DeliveryOutcome::NotReady(awaited),
             None => DeliveryOutcome::Retryable(truncated(&message)),
         },

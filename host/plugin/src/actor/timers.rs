@@ -21,6 +21,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use informant_cache::listener::Tick;
+use informant_cache::seeded_bug::{SeededBug, seeded_bug};
 use informant_cache::{LogThrottle, Moment};
 use informant_spec::TimerSpec;
 use jiff::Timestamp;
@@ -235,7 +236,8 @@ impl PluginContext {
                 return;
             };
             // Under the lock: a later record is written later.
-            if let Some(records) = timers.records.as_ref().filter(|_| has_changed) {
+            let is_written = has_changed && !seeded_bug(SeededBug::TimerRunNotRecorded);
+            if let Some(records) = timers.records.as_ref().filter(|_| is_written) {
                 self.capabilities.kv.record_runs(records);
             }
             (!accepted).then(|| timers.given_up.line(self.now())).flatten()

@@ -65,6 +65,10 @@ pub(crate) const KUBE_DOCUMENT_BYTES_MAX: usize = 3 << 20;
 /// `timeout`.
 pub(crate) const KUBE_WAIT_MAX: std::time::Duration = std::time::Duration::from_secs(10);
 
+/// When a call is made again that could not do all it was asked to: it has pruned nothing, because the cache may lack
+/// something, or children were refused. No change leads to it when that is over: 60 s.
+const CHILDREN_AGAIN_AFTER: std::time::Duration = std::time::Duration::from_secs(60);
+
 type Answer<T> = Result<T, ApiError>;
 
 /// Makes calls to the cluster for one instance.
@@ -82,6 +86,8 @@ pub(crate) struct KubeCaller {
     manifest: Arc<Manifest>,
     /// The current call has set the children of its object.
     has_children: bool,
+    /// Some were refused, or not pruned.
+    lacks_children: bool,
     /// The writes that the current call has deferred.
     deferred: CallWrites,
     /// What its direct calls have changed.
@@ -141,6 +147,7 @@ impl Capability for KubePlugin {
             awaits_direct: instance.manifest.reconciler.is_some(),
             manifest: Arc::clone(instance.manifest),
             has_children: false,
+            lacks_children: false,
             deferred: CallWrites::default(),
             changed: DirectWrites::default(),
             tape: instance.tape.clone(),
@@ -168,7 +175,7 @@ impl CallPart for KubeCaller {
     fn begin(&mut self, call: CallStart) {
         self.may_use = call.may_use;
         self.subject.set(call.source);
-        self.has_children = false;
+        (self.has_children, self.lacks_children) = (false, false);
         self.deferred.clear();
         self.changed.clear();
     }
@@ -193,6 +200,11 @@ impl KubeCaller {
     fn check(&self) -> Result<(), KubeError> {
         self.may_use
             .map_err(|reason| KubeError::new(KubeErrorCode::NotHere, reason))
+    }
+
+    /// When the last call is to be made again if it succeeded.
+    pub(crate) fn again_after(&self) -> Option<std::time::Duration> {
+        self.lacks_children.then_some(CHILDREN_AGAIN_AFTER)
     }
 
     /// Whether there is a single cluster, without a name.

@@ -7,7 +7,8 @@
 //!
 //! - What exists and belongs to somebody else is refused: it stays as it is, and the guest learns it.
 //! - Nothing is deleted by a view that may lack something: a source that is absent, not live, shed or
-//!   [partial](informant_cache::SourceInfo::partial), or a cache that has not seen earlier writes for the owner.
+//!   [partial](informant_cache::SourceInfo::partial), or a cache that has not seen earlier writes for the owner. Then the
+//!   call is made again later, as for what is refused.
 
 mod metadata;
 mod prune;
@@ -52,7 +53,10 @@ impl KubeCaller {
         let before = self.deferred.mark();
         let done = self.try_set_children(owner, children).await;
         match &done {
-            Ok(_) => self.has_children = true,
+            Ok(done) => {
+                self.has_children = true;
+                self.lacks_children = done.prune_skipped.is_some() || !done.refused.is_empty();
+            }
             Err(_) => self.deferred.truncate(before),
         }
         done.map_err(ApiError::from)
