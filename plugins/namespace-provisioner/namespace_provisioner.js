@@ -18,9 +18,6 @@ const LABEL = "/metadata/labels/team";
 const NETWORKING = "networking.k8s.io";
 const RBAC = "rbac.authorization.k8s.io";
 
-// When to try again what could not be done. What was in its way leads to no call when it ends.
-const AGAIN_MS = 60_000;
-
 // What says that an object belongs to its namespace.
 const OWNED = ["labels", "/metadata/ownerReferences"];
 
@@ -88,8 +85,7 @@ export function reconcile(namespace, request) {
   }
 
   const whole = isKnown ? objectsOf(request.name, teams[name]) : [];
-  const { written, pruned, refused, pruneSkipped } = kube.children(request, { whole });
+  const { written, pruned, refused } = kube.children(request, { whole });
   if (written + pruned > 0) log.info(`${request}: ${written} objects written, ${pruned} deleted`);
   if (refused.length > 0) warn("NotReplaced", `Kept, because others have made it: ${refused.join(", ")}`);
-  if (refused.length > 0 || pruneSkipped !== undefined) return { requeueAfter: AGAIN_MS };
 }

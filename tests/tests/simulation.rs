@@ -8,6 +8,9 @@ const FIXED_SEEDS: u64 = 100;
 /// A seed with a durable informer whose process is killed.
 const WITH_KILLS: u64 = 22;
 
+/// A seed with a controller.
+const WITH_CONTROLLER: u64 = 1;
+
 /// A seed with an index whose values come from outside.
 const WITH_FED_INDEX: u64 = 7;
 
@@ -22,10 +25,16 @@ fn delivery_contract_holds_for_fixed_seeds() {
 #[test]
 fn a_seed_replays_to_the_byte() {
     // The last two have WebAssembly handlers.
-    for seed in [1, WITH_FED_INDEX, WITH_KILLS, 42, 20, 40] {
+    for seed in [WITH_CONTROLLER, WITH_FED_INDEX, WITH_KILLS, 42, 20, 40] {
         let (first, second) = (run(seed).history.to_string(), run(seed).history.to_string());
         if seed == WITH_KILLS {
             assert!(first.contains(r#""what":"killed""#), "seed {seed} kills no process");
+        }
+        if seed == WITH_CONTROLLER {
+            assert!(
+                first.contains(r#""did":"timer-ended""#),
+                "seed {seed} has no controller"
+            );
         }
         if seed == WITH_FED_INDEX {
             let is_ready = first.contains(r#""at_rest":false,"index":["#);

@@ -86,7 +86,7 @@ pub(crate) struct KubeCaller {
     manifest: Arc<Manifest>,
     /// The current call has set the children of its object.
     has_children: bool,
-    /// Some were refused, or not pruned.
+    /// Some were refused, or not pruned, which may be over without a change that leads to the object.
     lacks_children: bool,
     /// The writes that the current call has deferred.
     deferred: CallWrites,

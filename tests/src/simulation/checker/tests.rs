@@ -2,6 +2,7 @@ use super::super::history::{Call, Ended, Entry, EventKind, History, ObjectVersio
 use super::{Clause, check};
 
 mod cache;
+mod controllers;
 mod deferred;
 mod instances;
 mod restart;

@@ -8,7 +8,7 @@
 //! - What exists and belongs to somebody else is refused: it stays as it is, and the guest learns it.
 //! - Nothing is deleted by a view that may lack something: a source that is absent, not live, shed or
 //!   [partial](informant_cache::SourceInfo::partial), or a cache that has not seen earlier writes for the owner. Then the
-//!   call is made again later, as for what is refused.
+//!   call is made again later, as for what is refused, unless only another configuration can end that.
 
 mod metadata;
 mod prune;
@@ -22,6 +22,7 @@ use informant_object::{Key, KeyRef, Object, Shape, SourceId};
 use serde_json::{Map, Value};
 
 use self::metadata::{OWNER_UID_LABEL, PLUGIN_LABEL, belongs_to, is_terminating};
+use self::prune::PruneSkipped;
 use super::api::{KubeAction, KubeError, KubeErrorCode, KubePatchKind, KubeWrite};
 use super::{Answer, KubeCaller};
 use crate::bindings::informant::plugin::kube::{Address, ApiError, Child, Children, Owner};
@@ -55,7 +56,7 @@ impl KubeCaller {
         match &done {
             Ok(done) => {
                 self.has_children = true;
-                self.lacks_children = done.prune_skipped.is_some() || !done.refused.is_empty();
+                self.lacks_children |= !done.refused.is_empty();
             }
             Err(_) => self.deferred.truncate(before),
         }
@@ -123,8 +124,9 @@ impl KubeCaller {
                     done.pruned += 1;
                 }
             }
-            Err(reason) => {
+            Err(PruneSkipped { reason, is_passing }) => {
                 self.plugin.series.count_prune_skipped();
+                self.lacks_children = is_passing;
                 done.prune_skipped = Some(reason);
             }
         }

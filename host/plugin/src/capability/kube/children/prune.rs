@@ -17,18 +17,28 @@ use crate::component::manifest::Manifest;
 /// Objects that are looked at before other calls get a turn: 1,024.
 const OBJECTS_BETWEEN_YIELDS_MAX: usize = 1_024;
 
+/// Why nothing is deleted: the cache may lack something.
+pub(super) struct PruneSkipped {
+    pub(super) reason: String,
+    /// It will be over without a change of the configuration.
+    pub(super) is_passing: bool,
+}
+
 impl KubeCaller {
-    /// The objects that are to be deleted, each with its source. Errors: why the cache may lack something.
+    /// The objects that are to be deleted, each with its source.
     pub(super) async fn prunable(
         &self,
         manifest: &Manifest,
         owner: &OwnerObject,
         wanted: &BTreeSet<ChildId>,
-    ) -> Result<Vec<(Arc<Source>, Object)>, String> {
+    ) -> Result<Vec<(Arc<Source>, Object)>, PruneSkipped> {
         let (plugin, cluster) = (&self.plugin, &owner.source.info().cluster);
         let ignores_gaps = seeded_bug(SeededBug::PrunedByPartialView);
         if plugin.is_behind(owner.source.id(), owner.key.as_ref()) && !ignores_gaps {
-            return Err("the cache has not seen all earlier writes for this object".to_owned());
+            return Err(PruneSkipped {
+                reason: "the cache has not seen all earlier writes for this object".to_owned(),
+                is_passing: true,
+            });
         }
         let (mut unwanted, mut seen) = (Vec::new(), wanted.clone());
         for rule in manifest.reconciler.iter().flat_map(|rules| &rules.owns) {
@@ -37,12 +47,16 @@ impl KubeCaller {
             let of_owner = owner.key.namespace();
             sources.retain(|source| source.info().namespace.as_ref().is_none_or(|own| *own == *of_owner));
             if sources.is_empty() {
-                return Err(format!(
-                    "no informer of the plugin reads all {kind} that the object may own"
-                ));
+                return Err(PruneSkipped {
+                    reason: format!("no informer of the plugin reads all {kind} that the object may own"),
+                    is_passing: false,
+                });
             }
             for source in sources {
-                check(&source).map_err(|problem| format!("{kind}: {problem}"))?;
+                check(&source).map_err(|problem| PruneSkipped {
+                    reason: format!("{kind}: {problem}"),
+                    is_passing: !source.info().partial,
+                })?;
                 for object in labeled(&source.snapshot(), owner, &plugin.plugin).await {
                     let id = (rule.api_version.clone(), rule.kind.clone(), object.key().to_key());
                     if !is_terminating(&object) && seen.insert(id) {
