@@ -121,7 +121,7 @@ seeded_bugs! {
     OldBodyTaken,
     /// A related change is dropped if a call about what it leads to is pending or in flight.
     RelatedChangeDropped,
-    /// A related change leads to a call in another instance, beside the one that runs.
+    /// A related change leads to a call in another instance, while one runs.
     ReconciledConcurrently,
     /// Children are pruned whatever the cache lacks.
     PrunedByPartialView,

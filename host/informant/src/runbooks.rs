@@ -41,6 +41,7 @@ runbooks! {
     INFORMANT_RESTARTING = "informant-restarting",
     NOT_SYNCED = "not-synced",
     PLUGIN_FAILING = "plugin-failing",
+    PLUGIN_NOT_READY = "plugin-not-ready",
     PLUGIN_NOT_RELOADED = "plugin-not-reloaded",
     PLUGIN_QUARANTINED = "plugin-quarantined",
     PLUGIN_REFUSED = "plugin-refused",

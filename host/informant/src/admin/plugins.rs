@@ -94,6 +94,9 @@ pub(super) fn without_object(registry: &StatusRegistry, name: &str, otherwise: A
     }
 }
 
+/// The state of a plugin whose first calls wait.
+const NOT_READY: &str = "not-ready";
+
 /// Where an object is from; both are empty for a source that is gone.
 struct Origin {
     cluster: String,
@@ -137,20 +140,24 @@ fn item(entry: &PluginEntry, catalog: &Catalog, environment: &dyn Environment) -
             loaded.stuck_on = stuck_on.map(|call| stuck(call, origin(call.source), now));
             loaded.compiling = plugin.compiling().map(|of| compiling(&of, now));
             match entry.missing().filter(|_| status.state == PluginState::Running) {
-                Some(missing) => ("not-ready", Some(missing.to_string()), Some(loaded)),
+                Some(missing) => (NOT_READY, Some(missing.to_string()), Some(loaded)),
                 None => (status.state.as_str(), status.because, Some(loaded)),
             }
         }
     };
     let section = entry.section();
     let informers = section.informers().map(|(informer, _)| informer.to_owned());
+    let code = match state {
+        NOT_READY => Some(runbooks::PLUGIN_NOT_READY),
+        _ => runbook(&entry.phase()),
+    };
     PluginView {
         name: entry.name.clone(),
         component: section.spec.content.to_string(),
         informers: informers.collect(),
         state: state.to_owned(),
         because,
-        code: runbook(&entry.phase()).map(|runbook| runbook.code.to_owned()),
+        code: code.map(|runbook| runbook.code.to_owned()),
         loaded,
     }
 }

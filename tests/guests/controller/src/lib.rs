@@ -51,10 +51,10 @@ impl Reconciler for Controller {
             && let Err(failure) = set_children(request, &map, &call)
         {
             info!("{}", json!({ "did": "gives-up", "namespace": namespace, "name": name }));
-            end_as_told(namespace, name)?;
+            end_as_answered(namespace, name)?;
             return Err(failure);
         }
-        end_as_told(namespace, name).map(|()| Action::done())
+        end_as_answered(namespace, name).map(|()| Action::done())
     }
 }
 
@@ -66,7 +66,7 @@ impl TimerHandler for Controller {
             json!({ "did": "timer-began", "call": call, "scheduled": tick.scheduled, "missed": tick.missed })
         );
         recorder::event(recorder::object("v1", "Namespace", "", "default"), call).record()?;
-        end_as_told("default", "beat")
+        end_as_answered("default", "beat")
     }
 }
 
@@ -107,18 +107,18 @@ fn version(object: &Value) -> Value {
         "version": version.parse::<u64>().unwrap_or_default() })
 }
 
-fn end_as_told(namespace: &str, name: &str) -> Result {
+fn end_as_answered(namespace: &str, name: &str) -> Result {
     let Err(error) = kube::get(&kube::object("v1/configmaps", namespace, name)) else {
         return Ok(());
     };
     match error.code {
-        kube::ErrorCode::Conflict => Err(Failure::retryable("told to fail")),
+        kube::ErrorCode::Conflict => Err(Failure::retryable("asked to fail")),
         kube::ErrorCode::TooManyRequests => {
             let after = error.retry_after.unwrap_or_default();
-            Err(Failure::retry_after("told to wait", after))
+            Err(Failure::retry_after("asked to wait", after))
         }
-        kube::ErrorCode::Invalid => Err(Failure::permanent("told to give up")),
-        kube::ErrorCode::Unavailable => panic!("told to trap"),
+        kube::ErrorCode::Invalid => Err(Failure::permanent("asked to give up")),
+        kube::ErrorCode::Unavailable => panic!("asked to trap"),
         _ => Err(error.into()),
     }
 }

@@ -7,8 +7,8 @@
 //!
 //! - What exists and belongs to somebody else is refused: it stays as it is, and the guest learns it.
 //! - Nothing is deleted by a view that may lack something: a source that is absent, not live, shed or
-//!   [partial](informant_cache::SourceInfo::partial), or a cache that has not seen earlier writes for the owner. Then the
-//!   call is made again later, as for what is refused, unless only another configuration can end that.
+//!   [partial](informant_cache::SourceInfo::partial), or a cache that has not seen earlier writes for the owner. Then
+//!   the call is made again later, as for what is refused, unless only another configuration can end that.
 
 mod metadata;
 mod prune;
