@@ -150,6 +150,8 @@ def keep(namespace, request):
     try:
         if namespace is not None and not namespace.metadata.deletionTimestamp:
             call.receive()
+        else:
+            call.rest_no_more()
         call.send()
     except Full:
         return again(seconds=REST_AFTER)
@@ -300,6 +302,11 @@ class Call:
             return
         log.info("%s/%s: %s as a replica of %s", at.namespace, at.name, done, of)
         self.forget(of, at.namespace)
+
+    def rest_no_more(self):
+        """Forgets what this namespace has refused, for example because it ends: it may be created again."""
+        for pair in [pair for pair in resting if pair[0] == self.request.cluster and pair[2] == self.here]:
+            del resting[pair]
 
     def check(self, source, wanted):
         """Warns of an annotation that is wrong, and forgets the warnings about namespaces that it does not list."""
