@@ -208,10 +208,15 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-/// SplitMix64: the same seed gives the same modes.
-pub(crate) struct Rng(u64);
+/// SplitMix64: the same seed gives the same numbers.
+pub struct Rng(u64);
 
 impl Rng {
+    /// One that begins with `seed`.
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -219,7 +224,8 @@ impl Rng {
         mixed ^ (mixed >> 31)
     }
 
-    fn below(&mut self, bound: u64) -> u64 {
+    /// A number below `bound`.
+    pub fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }
 }

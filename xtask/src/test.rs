@@ -17,8 +17,9 @@ pub(crate) struct Args {
     /// Continue after a failed step.
     #[arg(long)]
     keep_going: bool,
-    /// Also run the long checks, which CI does not: 200 kills of a durable daemon, 10,000 seeds of the simulation,
-    /// fuzzing, the files of a release, the alert rules in promtool, and generated files in git.
+    /// Also run the long checks, which CI does not: 200 kills of a durable daemon, 100 kills with example plugins
+    /// on kube-apiserver, 10,000 seeds of the simulation, fuzzing, the files of a release, the alert rules in promtool,
+    /// and generated files in git.
     #[arg(long)]
     full: bool,
     /// Run only the steps whose name contains this text, with what earlier runs have built.

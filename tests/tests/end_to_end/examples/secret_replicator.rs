@@ -18,19 +18,19 @@ crate::on_both_clusters!(replicas_follow_their_source_over_kills);
 const NAMESPACES: &str = "/api/v1/namespaces";
 const SOURCE: &str = "/api/v1/namespaces/shop/secrets/tls";
 
-fn folder() -> PathBuf {
+pub(super) fn folder() -> PathBuf {
     guests::workspace_folder().join("plugins").join("secret-replicator")
 }
 
 /// Copies a file into `folder`. `adjust` may change its text.
-fn copy(file: &Path, folder: &Path, adjust: impl Fn(String) -> String) -> Result<()> {
+pub(super) fn copy(file: &Path, folder: &Path, adjust: impl Fn(String) -> String) -> Result<()> {
     let name = file.file_name().context("a file has a name")?;
     std::fs::write(folder.join(name), adjust(std::fs::read_to_string(file)?))?;
     Ok(())
 }
 
 /// `config` with the runner of Python scripts.
-fn with_runner(config: &str, runner: &Path) -> String {
+pub(super) fn with_runner(config: &str, runner: &Path) -> String {
     format!("[script-runners]\npy = {runner:?}\n\n{config}")
 }
 
@@ -113,11 +113,11 @@ async fn replicas_follow_their_source_over_kills(cluster: Cluster) -> Result<()>
     Ok(())
 }
 
-fn namespace(name: &str) -> Value {
+pub(super) fn namespace(name: &str) -> Value {
     json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } })
 }
 
-fn secret(metadata: &Value, value: &str) -> Value {
+pub(super) fn secret(metadata: &Value, value: &str) -> Value {
     json!({ "apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": { "key": value } })
 }
 

@@ -24,7 +24,7 @@ const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/default/events";
 /// The reason of the condition `Ready`, the last one.
 const READY: &str = "/status/conditions/2/reason";
 
-fn folder() -> PathBuf {
+pub(super) fn folder() -> PathBuf {
     guests::workspace_folder().join("plugins").join("website")
 }
 
@@ -94,7 +94,7 @@ async fn website_gets_its_objects_and_is_cleaned_up(cluster: Cluster) -> Result<
 }
 
 /// Applies a file as soon as its kind is served.
-async fn apply(cluster: &Cluster, file: &Path) -> Result<String> {
+pub(super) async fn apply(cluster: &Cluster, file: &Path) -> Result<String> {
     wait::until(&format!("{} to be applied", file.display()), SEEN_WITHIN, async || {
         let applied = run(kubectl(cluster).args(["apply", "-f"]).arg(file)).await;
         applied.map_err(|error| format!("{error:#}"))
