@@ -26,6 +26,7 @@ mod effects;
 mod examples;
 mod explain;
 mod failures;
+mod finalizers;
 mod get;
 mod inspect;
 mod kubectl;
@@ -149,6 +150,8 @@ enum PluginCommand {
     Capture(capture::CaptureArgs),
     /// List what a plugin in dry run would have done
     Effects(effects::EffectsArgs),
+    /// List the objects that have the finalizer of a plugin, or remove it from them
+    Finalizers(finalizers::FinalizersArgs),
 }
 
 /// The configuration file if `--config` is absent.
@@ -249,6 +252,7 @@ impl Cli {
                 PluginCommand::Trigger(args) => requeue::trigger(&args),
                 PluginCommand::Capture(args) => capture::run(&args),
                 PluginCommand::Effects(args) => effects::run(&args),
+                PluginCommand::Finalizers(args) => finalizers::run(&args),
             },
             Command::Completions(args) => completions::run(&args),
             Command::Compile => return compile_worker(),

@@ -17,6 +17,7 @@ mod dev;
 mod events;
 mod excludes;
 mod files;
+mod finalizers;
 mod first_calls;
 mod freshness;
 mod guides;
