@@ -1,6 +1,6 @@
 //! `informant plugin finalizers`: the objects that have a plugin's finalizer, and its removal.
 //!
-//! Nobody removes the finalizers of a plugin that is gone: its objects can no longer be deleted. The command acts with
+//! A plugin that is gone removes no finalizers: its objects can no longer be deleted. The command acts with
 //! the rights of its caller on the cluster, and needs neither the plugin nor a running Informant.
 
 use std::io::{self, Write};
