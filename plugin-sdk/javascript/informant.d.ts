@@ -280,8 +280,12 @@ declare module "informant" {
     buckets?: number[];
   }
 
+  /** What `allow` in the plugin's section must grant: access (`kube`), or to record Kubernetes Events (`events`). */
+  type Need = KubeNeed | { kube?: never; events: Record<string, never> };
+
   /** Access that `allow.kube` in the plugin's section must grant. */
-  interface Need {
+  interface KubeNeed {
+    events?: never;
     kube: {
       verbs: ("get" | "list" | "create" | "update" | "patch" | "delete")[];
       /** With the version: `v1/pods`, `apps/v1/deployments`. */

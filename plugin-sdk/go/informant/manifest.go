@@ -52,7 +52,8 @@ type fields struct {
 }
 
 type manifestNeed struct {
-	Kube needDocument `json:"kube"`
+	Kube   *needDocument `json:"kube,omitempty"`
+	Events *struct{}     `json:"events,omitempty"`
 }
 
 // The roles that every component of this SDK exports, and of which no plugin plays all.
@@ -108,7 +109,10 @@ func (r *registry) manifest() ([]byte, error) {
 		m.Indexes.Objects = append(m.Indexes.Objects, indexRule{r.apiVersion, r.kind, r.payload.document()})
 	}
 	for _, need := range r.needs {
-		m.Needs = append(m.Needs, manifestNeed{need.document})
+		m.Needs = append(m.Needs, manifestNeed{Kube: &need.document})
+	}
+	if r.needsEvents {
+		m.Needs = append(m.Needs, manifestNeed{Events: &struct{}{}})
 	}
 	if r.waitUntilSeen {
 		m.Writes = "seen"

@@ -114,6 +114,7 @@ func TestOptionsAreWritten(t *testing.T) {
 		informant.For[Pod]("v1", "Event", informant.NoPayload()).OnAdd(done)
 		informant.For[Pod]("v1", "Secret", informant.MetadataOnly()).OnAdd(done)
 		informant.Needs("v1/pods", informant.Patch, informant.Delete).Namespaces("a").Names("b").Subresources("status")
+		informant.NeedsEvents()
 		informant.Counter("seen", "Seen texts", "text")
 		informant.Histogram("sizes", "Bytes", []float64{2, 4})
 		informant.Parallel()
@@ -123,7 +124,7 @@ func TestOptionsAreWritten(t *testing.T) {
 		`{"apiVersion":"v1","kind":"Node","payload":"none"},{"apiVersion":"v1","kind":"Event","payload":"none"},`+
 		`{"apiVersion":"v1","kind":"Secret","payload":"metadata"}],`+
 		`"needs":[{"kube":{"verbs":["patch","delete"],"resource":"v1/pods","namespaces":["a"],"names":["b"],`+
-		`"subresources":["status"]}}],`+
+		`"subresources":["status"]}},{"events":{}}],`+
 		`"metrics":[{"name":"seen","type":"counter","help":"Seen texts","labels":["text"]},`+
 		`{"name":"sizes","type":"histogram","help":"Bytes","buckets":[2,4]}],"parallel":true,"writes":"seen"`)
 }

@@ -33,6 +33,12 @@ func Needs(resource string, verbs ...Verb) *Need {
 	return need
 }
 
+// NeedsEvents requires `events = true` in `allow` of the plugin's section: for a plugin that must not run without its
+// [Recorder].
+func NeedsEvents() {
+	current.needsEvents = true
+}
+
 // Namespaces requires the grant in these namespaces only.
 func (n *Need) Namespaces(names ...string) *Need {
 	n.document.Namespaces = append(n.document.Namespaces, names...)

@@ -244,6 +244,7 @@ func mostSpecific(rules []*rule, apiVersion, kind string) *rule {
 type registry struct {
 	name, version           string
 	parallel, waitUntilSeen bool
+	needsEvents             bool
 	rules                   []*rule
 	onSynced                []syncedRule
 	timers                  []*timer

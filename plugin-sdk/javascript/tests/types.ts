@@ -16,7 +16,7 @@ import type {
 
 export const manifest: Manifest = {
   events: [{ apiVersion: "v1", kind: "Pod", payload: { fields: ["/status/phase"] }, changedOnly: true }],
-  needs: [{ kube: { verbs: ["patch", "create"], resource: "v1/configmaps" } }],
+  needs: [{ kube: { verbs: ["patch", "create"], resource: "v1/configmaps" } }, { events: {} }],
   writes: "seen",
 };
 
@@ -25,6 +25,9 @@ export const misspelled: Manifest = { evnts: [] };
 
 // @ts-expect-error There is no such verb.
 export const unknownVerb: Manifest = { needs: [{ kube: { verbs: ["watch"], resource: "v1/pods" } }] };
+
+// @ts-expect-error It has no members.
+export const unknownNeed: Manifest = { needs: [{ events: { namespaces: ["web"] } }] };
 
 export const onAdd = (pod: any, event: Event) => {
   const { namespace, name, uid } = event;

@@ -21,7 +21,21 @@ from __future__ import annotations
 
 from . import http, kube, kv, metrics, recorder, store
 from .context import Settings, config, context, settings
-from .decorators import Again, Related, State, again, index, needs, on, plugin, reconcile, related, state, timer
+from .decorators import (
+    Again,
+    Related,
+    State,
+    again,
+    index,
+    needs,
+    needs_events,
+    on,
+    plugin,
+    reconcile,
+    related,
+    state,
+    timer,
+)
 from .errors import HostError, HttpError, KubeError, Permanent, Refused, RetryAfter
 from .events import Call, Event, Request, Source, Tick
 from .host import CONTRACT
@@ -59,6 +73,7 @@ __all__ = [
     "log",
     "metrics",
     "needs",
+    "needs_events",
     "on",
     "plugin",
     "reconcile",

@@ -330,6 +330,12 @@ def needs(
     _registry.active.needs.append({"kube": kube})
 
 
+def needs_events() -> None:
+    """States that the plugin must not be loaded without ``allow.events = true``: it records Kubernetes Events."""
+    if {"events": {}} not in _registry.active.needs:
+        _registry.active.needs.append({"events": {}})
+
+
 def plugin(
     name: str | None = None, *, version: str | None = None, parallel: bool = False, writes: str = "done"
 ) -> None:

@@ -76,8 +76,10 @@ class Manifest(PluginTest):
     def test_needs_and_metrics_are_stated(self) -> None:
         driver = self.start(
             """
-            from informant import metrics, needs, on
+            from informant import metrics, needs, needs_events, on
 
+            needs_events()
+            needs_events()
             needs("get", "patch", resource="v1/pods", namespaces=["web"], subresources="status")
             metrics.counter("restarts", labels=["namespace"])
             metrics.histogram("age", "Age of pods, in seconds.", buckets=[1, 10])
@@ -87,7 +89,7 @@ class Manifest(PluginTest):
             """
         )
         kube = {"verbs": ["get", "patch"], "resource": "v1/pods", "namespaces": ["web"], "subresources": ["status"]}
-        self.assertEqual(driver.manifest["needs"], [{"kube": kube}])
+        self.assertEqual(driver.manifest["needs"], [{"events": {}}, {"kube": kube}])
         self.assertEqual(
             driver.manifest["metrics"],
             [

@@ -426,10 +426,12 @@ mod tests {
                     .namespace("web")
                     .name("a")
                     .subresource("status"),
-            );
+            )
+            .needs(Need::events());
         let expected = serde_json::json!([
             { "kube": { "verbs": ["get", "patch"], "resource": "v1/pods" } },
             { "kube": { "verbs": ["update"], "resource": "v1/pods", "namespaces": ["web"], "names": ["a"], "subresources": ["status"] } },
+            { "events": {} },
         ]);
         assert_eq!(json(&manifest)["needs"], expected);
     }

@@ -26,6 +26,8 @@ pub enum Verb {
 pub enum Need {
     /// Calls to the Kubernetes API server.
     Kube(KubeNeed),
+    /// Kubernetes Events: `allow.events = true`.
+    Events {},
 }
 
 /// Verbs on a resource of the Kubernetes API. Without namespaces and names here, config.toml decides to which
@@ -52,6 +54,11 @@ impl Need {
             names: Vec::new(),
             subresources: Vec::new(),
         }
+    }
+
+    /// Requires `allow.events = true`: for a plugin that must not run without its [`recorder`](crate::recorder).
+    pub fn events() -> Need {
+        Need::Events {}
     }
 }
 
