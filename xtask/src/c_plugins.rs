@@ -24,12 +24,11 @@ const SECTION: &str = concat!(
 );
 
 /// The test guests: their sources, how many of the bindings they use, and the names of their components.
-const GUESTS: [(&[&str], usize, &str); 6] = [
+const GUESTS: [(&[&str], usize, &str); 5] = [
     (&["guest.c"], 1, "guest_c.wasm"),
     (&["no_op.c"], 1, "guest_no_op_c.wasm"),
     (&["readme.c"], 1, "guest_readme_c.wasm"),
-    (&["reconciler.c"], 1, "guest_reconciler_c.wasm"),
-    (&["timers.c"], 1, "guest_timers_c.wasm"),
+    (&["conformance_reconciler.c"], 1, "guest_conformance_reconciler_c.wasm"),
     (&["conformance.c", "conformance_http.c"], 2, "guest_conformance_c.wasm"),
 ];
 

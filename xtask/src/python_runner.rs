@@ -74,7 +74,7 @@ pub(crate) fn build_and_test() -> Result<()> {
     let yaml = PYYAML.install()?;
     test("tests", "test_*.py", &[("PYTHONPATH", &yaml)])?;
     test("examples", "test_*.py", &[])?;
-    build_guest()?;
+    build_guests()?;
     let runner = build()?;
     let (tools, wasmtime) = (COMPONENTIZE.install()?, WASMTIME.install()?);
     let environment = [
@@ -130,21 +130,27 @@ pub(crate) fn parts() -> [String; 3] {
     ]
 }
 
-/// Builds the plugin of the conformance kit as a component, as `informant plugin build` does, unless it is newer than
-/// everything that it is made from.
-pub(crate) fn build_guest() -> Result<()> {
-    let component = components()?.join("guest_conformance_python.wasm");
-    let module = sdk()?.join("tests").join("conformance.py");
+/// Builds the plugins of the conformance kit as components, as `informant plugin build` does, unless they are newer than
+/// everything that they are made from.
+pub(crate) fn build_guests() -> Result<()> {
+    ["conformance", "conformance_reconciler"]
+        .into_iter()
+        .try_for_each(build_guest)
+}
+
+fn build_guest(name: &str) -> Result<()> {
+    let component = components()?.join(format!("guest_{name}_python.wasm"));
+    let module = sdk()?.join("tests").join(format!("{name}.py"));
     if is_newer(&component, &[&module])? {
         return Ok(());
     }
     // Of its own: componentize-py packs whole folders.
-    let folder = workspace::target()?.join("tools").join("python-guest");
+    let folder = workspace::target()?.join("tools").join(format!("python-{name}"));
     let folder = std::path::absolute(&folder).with_context(|| format!("failed to find {}", folder.display()))?;
     std::fs::create_dir_all(&folder).with_context(|| format!("failed to create {}", folder.display()))?;
     let app = folder.join(format!("{GUEST_APP}.py"));
-    std::fs::copy(&module, folder.join("conformance.py"))
-        .and_then(|_| std::fs::write(&app, "from informant.component import *\nimport conformance\n"))
+    std::fs::copy(&module, folder.join(format!("{name}.py")))
+        .and_then(|_| std::fs::write(&app, format!("from informant.component import *\nimport {name}\n")))
         .with_context(|| format!("failed to write the modules of {}", component.display()))?;
     componentize(&[folder], GUEST_APP, &component, &[(SDK_SECTION, sdk_info()?)])
 }

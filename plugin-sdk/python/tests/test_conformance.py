@@ -1,4 +1,4 @@
-"""The plugin of the conformance kit under the driver. Informant's tests run all behaviors, with the script runner."""
+"""The plugins of the conformance kit under the driver. Informant's tests run all behaviors, with the script runner."""
 
 from __future__ import annotations
 
@@ -159,6 +159,40 @@ class Conformance(PluginTest):
         driver.swap()
         driver.put(pod("a", "", "two"))
         self.assertEqual([line.split()[0] for line in self.logged(driver)], ["1", "2"])
+
+
+class Reconciler(PluginTest):
+    def run_kit(self) -> Driver:
+        driver = Driver("conformance_reconciler.py")
+        driver.add_source("pods", "v1", "Pod")
+        driver.add_source("maps", "v1", "ConfigMap")
+        return driver
+
+    def reconcile(self, driver: Driver, action: str, text: str) -> list[str]:
+        driver.clear()
+        driver.put(pod("a", action, text))
+        driver.reconcile("default/a")
+        return [line.removeprefix("info: ") for line in driver.messages]
+
+    def test_children_are_written_and_pruned(self) -> None:
+        driver = self.run_kit()
+        lines = self.reconcile(driver, "children", "x,fields-y")
+        expected = ["reconcile default/a watch 0 text=x,fields-y", "written=2 pruned=0 refused= skipped=false"]
+        self.assertEqual(lines, expected)
+        self.assertEqual(self.reconcile(driver, "children", "x")[1], "written=1 pruned=1 refused= skipped=false")
+
+    def test_events_of_a_failed_call_are_not_recorded(self) -> None:
+        driver = self.run_kit()
+        self.reconcile(driver, "event", "one")
+        self.assertEqual([event.note for event in driver.events], ["one"])
+        self.fails(self.reconcile, driver, "event-permanent", "two")
+        self.assertEqual(driver.events, [])
+
+    def test_a_timer_fails_at_its_first_attempt(self) -> None:
+        driver = self.run_kit()
+        self.fails(driver.tick, "fails")
+        driver.tick("fails", attempt=1)
+        self.assertEqual([event.note for event in driver.events], ["fails has run, attempt 1"])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-//! The conformance kit: one list of behaviors, and one plugin in every language, which `tests/guests/README.md`
+//! The conformance kit: one list of behaviors, and two plugins in every language, which `tests/guests/README.md`
 //! describes. All of them write the same log. What each language passes is a table of the documentation.
 
 mod behaviors;
@@ -6,8 +6,10 @@ mod http;
 mod languages;
 mod load;
 mod manifests;
+mod reconcilers;
 mod soak;
 mod table;
+mod timers;
 mod writes;
 
 use std::path::Path;
@@ -19,8 +21,8 @@ use informant_spec::{PluginSpec, ReplayPolicy};
 use serde_json::{Value, json};
 
 use self::behaviors::BEHAVIORS;
-use self::languages::every_language;
 pub(crate) use self::languages::guests;
+use self::languages::{every_language, every_reconciler};
 use crate::indexes::Loop;
 use crate::kube::{Cluster, grants};
 use crate::world::{Pods, Reload, World};
@@ -77,6 +79,21 @@ impl Run {
         clusters: &[&'static str],
         adjust: impl FnOnce(&mut PluginSpec),
     ) -> Run {
+        let mut run = Run::unattached(world, guest, clusters, adjust).await;
+        for at in 0..clusters.len() {
+            run.clusters[at].1.attach(&run.plugin.listener());
+            run.idle().await;
+        }
+        run
+    }
+
+    /// With informers that the plugin does not receive yet.
+    async fn unattached(
+        world: World,
+        guest: &Path,
+        clusters: &[&'static str],
+        adjust: impl FnOnce(&mut PluginSpec),
+    ) -> Run {
         let mut spec = PluginSpec::new("conformance", guest);
         spec.informers = vec![("pods".into(), "pods".into())];
         adjust(&mut spec);
@@ -84,19 +101,14 @@ impl Run {
         spec.limits.cpu = Duration::from_millis(500);
         let plugin = world.load(spec).await.unwrap();
         plugin.start().await;
-        let mut run = Run {
+        Run {
             plugin,
             clusters: clusters
                 .iter()
                 .map(|name| (*name, world.pods_of("pods", name)))
                 .collect(),
             world,
-        };
-        for at in 0..clusters.len() {
-            run.clusters[at].1.attach(&run.plugin.listener());
-            run.idle().await;
         }
-        run
     }
 
     async fn idle(&self) {

@@ -1,4 +1,4 @@
-//! Reconcilers in each language: what a call receives, and what leads to it.
+//! Reconcilers: what a call receives, and what leads to it. The conformance kit has what every language does alike.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,51 +9,8 @@ use informant_spec::PluginSpec;
 use serde_json::json;
 
 use crate::kube::grants;
-use crate::world::{Pods, Reload, World, can_run_python, guest, idle, is_built, script_runner};
+use crate::world::{Pods, Reload, World, guest, idle, script_runner};
 use crate::writes::Api;
-
-const JAVASCRIPT: &str = r#"
-    import { log } from "informant";
-    export const manifest = {
-      reconciler: {
-        for: { apiVersion: "v1", kind: "Pod", when: ["labels"] },
-        owns: [{ apiVersion: "v1", kind: "Secret" }],
-      },
-    };
-    export const reconcile = (pod, request) => {
-      log.info(`${request} ${request.reason} ${pod ? "there" : "gone"}${request.cacheIsBehind ? " behind" : ""}`);
-      if (pod?.metadata.labels?.again) return { requeueAfter: 3_000 };
-    };
-"#;
-
-const PYTHON: &str = r#"
-from informant import again, log, reconcile, related
-
-@reconcile("v1", "Pod", when="labels", owns=[related("v1", "Secret")])
-def reconciled(pod, request):
-    behind = " behind" if request.cache_is_behind else ""
-    log.info("%s %s %s%s", request, request.reason, "gone" if pod is None else "there", behind)
-    if pod is not None and "again" in pod.labels:
-        return again(seconds=3)
-"#;
-
-/// The guest in each language that can be built here.
-fn guests(world: &World) -> Vec<PathBuf> {
-    let components = ["guest_reconciler", "guest_reconciler_c", "guest_reconciler_go"]
-        .into_iter()
-        .filter(|name| is_built(name));
-    let mut guests: Vec<PathBuf> = components.map(guest).collect();
-    let scripts = [
-        ("reconciler.js", JAVASCRIPT, script_runner().is_some()),
-        ("reconciler.py", PYTHON, can_run_python()),
-    ];
-    for (name, text, _) in scripts.into_iter().filter(|(.., can_run)| *can_run) {
-        let path = world.cache.path().join(name);
-        std::fs::write(&path, text).unwrap();
-        guests.push(path);
-    }
-    guests
-}
 
 /// A plugin that reads pods and Secrets, both empty.
 async fn start(world: &World, guest: PathBuf) -> (Plugin, Pods, Pods) {
@@ -84,41 +41,6 @@ fn said(world: &World, seen: &mut usize) -> Vec<String> {
 
 const OWNER: &str =
     r#","ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"a","uid":"uid-a","controller":true}]"#;
-
-#[tokio::test(start_paused = true)]
-async fn every_language_reconciles_what_its_manifest_names() {
-    let api = Api::new();
-    let all = guests(&World::for_conformance(api.clone()));
-    assert!(!all.is_empty());
-    for number in 0..all.len() {
-        let world = World::for_conformance(api.clone());
-        let guest = guests(&world).swap_remove(number);
-        let about = guest.display().to_string();
-        let (plugin, mut pods, mut secrets) = start(&world, guest).await;
-        let mut seen = 0;
-        pods.apply_with("a", r#","labels":{"app":"x"}"#);
-        idle(&world, &plugin).await;
-        assert_eq!(said(&world, &mut seen), ["default/a watch there"], "{about}");
-        // No part of it that counts has changed.
-        pods.apply_with("a", r#","labels":{"app":"x"},"annotations":{"b":"c"}"#);
-        idle(&world, &plugin).await;
-        assert_eq!(said(&world, &mut seen), Vec::<String>::new(), "{about}");
-        secrets.apply_with("of-a", OWNER);
-        secrets.apply("without-owner");
-        idle(&world, &plugin).await;
-        assert_eq!(said(&world, &mut seen), ["default/a related there"], "{about}");
-        pods.apply_with("a", r#","labels":{"again":"yes"}"#);
-        idle(&world, &plugin).await;
-        assert_eq!(said(&world, &mut seen), ["default/a watch there"], "{about}");
-        tokio::time::sleep(Duration::from_secs(4)).await;
-        idle(&world, &plugin).await;
-        assert_eq!(said(&world, &mut seen), ["default/a requeue-after there"], "{about}");
-        pods.delete("a");
-        idle(&world, &plugin).await;
-        assert_eq!(said(&world, &mut seen), ["default/a watch gone"], "{about}");
-        plugin.stop(Duration::from_secs(1)).await;
-    }
-}
 
 #[tokio::test(start_paused = true)]
 async fn a_reconciler_is_told_that_a_source_is_not_live() {

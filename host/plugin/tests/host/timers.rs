@@ -1,13 +1,12 @@
 //! Timers: when runs are made, what is recorded of them, and Kubernetes Events.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use informant_plugin_host::{Plugin, TimerTriggered};
 use informant_spec::{PluginSpec, Schedule};
 use serde_json::json;
 
-use crate::world::{World, can_run_python, guest, idle, is_built, script_runner};
+use crate::world::{World, guest, idle};
 use crate::writes::Api;
 
 /// 2026-03-28T23:00:00Z: the night before the clock goes forward in Berlin.
@@ -34,78 +33,6 @@ async fn start(world: &World, spec: PluginSpec) -> Plugin {
 async fn pass(world: &World, plugin: &Plugin, seconds: u64) {
     tokio::time::sleep(Duration::from_secs(seconds)).await;
     idle(world, plugin).await;
-}
-
-const JAVASCRIPT: &str = r#"
-    import { log, recorder } from "informant";
-    export const manifest = {
-      timers: [
-        { name: "poll", every: "10s" },
-        { name: "report", cron: "0 8 * * *", zone: "Europe/Berlin" },
-      ],
-    };
-    const pod = { apiVersion: "v1", kind: "Pod", namespace: "web", name: "a", uid: "uid-a" };
-    export function onTimer(tick) {
-      log.info(`${tick.name} ${tick.scheduled} missed=${tick.missed} attempt=${tick.attempt}`);
-      recorder.event(pod, { type: "Warning", reason: "Ticked", note: `${tick.name} has run` });
-    }
-"#;
-
-const PYTHON: &str = r#"
-from informant import log, recorder, timer
-
-@timer("poll", every="10s")
-@timer("report", cron="0 8 * * *", zone="Europe/Berlin")
-def ran(tick):
-    scheduled = tick.scheduled.strftime("%Y-%m-%dT%H:%M:%SZ")
-    log.info("%s %s missed=%s attempt=%s", tick.name, scheduled, tick.missed, tick.attempt)
-    pod = recorder.reference("v1", "Pod", namespace="web", name="a", uid="uid-a")
-    recorder.warning(pod, "Ticked", f"{tick.name} has run")
-"#;
-
-/// The guest in each language that can be built here.
-fn guests(world: &World) -> Vec<PathBuf> {
-    let components = ["guest_timers", "guest_timers_c", "guest_timers_go"]
-        .into_iter()
-        .filter(|name| is_built(name));
-    let mut guests: Vec<PathBuf> = components.map(guest).collect();
-    let scripts = [
-        ("timers.js", JAVASCRIPT, script_runner().is_some()),
-        ("timers.py", PYTHON, can_run_python()),
-    ];
-    for (name, text, _) in scripts.into_iter().filter(|(.., can_run)| *can_run) {
-        let path = world.cache.path().join(name);
-        std::fs::write(&path, text).unwrap();
-        guests.push(path);
-    }
-    guests
-}
-
-#[tokio::test(start_paused = true)]
-async fn every_language_runs_timers_and_records_events() {
-    let count = guests(&world()).len();
-    assert!(count > 0);
-    for number in 0..count {
-        let api = Api::new();
-        let world = World::with_clock(api.clone(), BEGIN);
-        let guest = guests(&world).swap_remove(number);
-        let about = guest.display().to_string();
-        let spec = PluginSpec {
-            config: json!({ "event": true }),
-            allow_events: true,
-            ..PluginSpec::new("timers", guest)
-        };
-        let plugin = start(&world, spec).await;
-        pass(&world, &plugin, 12).await;
-        let mut seen = 0;
-        let lines = ran(&world, &mut seen, "");
-        assert_eq!(lines, ["poll 2026-03-28T23:00:10Z missed=0 attempt=0"], "{about}");
-        let events = api.events();
-        assert_eq!(events.len(), 1, "{about}");
-        assert_eq!(events[0]["note"], "poll has run", "{about}");
-        assert_eq!(events[0]["regarding"]["uid"], "uid-a", "{about}");
-        plugin.stop(Duration::from_secs(1)).await;
-    }
 }
 
 /// What the guest has logged since the last call, of runs whose line contains `what`.

@@ -53,6 +53,7 @@ pub(crate) fn javascript_source(name: &str) -> Option<PathBuf> {
         "crash_loop_js" => "plugin-sdk/javascript/examples/crash-loop/crash_loop.js",
         "guest_javascript" => "plugin-sdk/javascript/tests/guest.js",
         "guest_conformance_js" => "plugin-sdk/javascript/tests/conformance.js",
+        "guest_conformance_reconciler_js" => "plugin-sdk/javascript/tests/conformance_reconciler.js",
         _ => return None,
     };
     Some(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file))

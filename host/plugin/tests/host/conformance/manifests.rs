@@ -1,10 +1,12 @@
 //! The manifests of all languages are one document, without the members that the schema's defaults stand for: an older
 //! Informant refuses members that it does not know.
 
+use std::path::Path;
+
 use informant_plugin_host::MANIFEST_SCHEMA;
 use serde_json::{Value, json};
 
-use super::{every_language, table};
+use super::{every_language, every_reconciler, table};
 use crate::kube::Cluster;
 use crate::world::World;
 
@@ -53,22 +55,40 @@ fn normalized(value: &Value) -> Value {
     }
 }
 
+/// The same of the plugin that reconciles.
+fn expected_of_reconciler() -> Value {
+    json!({
+        "reconciler": {
+            "for": { "apiVersion": "v1", "kind": "Pod", "when": ["/spec", "/metadata/annotations"] },
+            "owns": [{ "apiVersion": "v1", "kind": "ConfigMap" }],
+        },
+        "timers": [{ "name": "poll", "every": "10s" }, { "name": "fails", "every": "1h" }],
+        "needs": [{ "events": {} }],
+    })
+}
+
+/// Compares the manifest of a guest. Components that export every role list those that they play.
+async fn check(guest: &Path, expected: &Value, roles: &Value) {
+    let world = World::for_conformance(Cluster::answering(Some(0)));
+    let document = world.inspect(guest, json!({})).await.unwrap().document;
+    let mut manifest: Value = serde_json::from_slice(&document).unwrap();
+    for name in ["name", "version"] {
+        let removed = manifest.as_object_mut().unwrap().remove(name);
+        assert!(removed.is_some_and(|text| text.is_string()), "{name}");
+    }
+    if let Some(played) = manifest.as_object_mut().unwrap().remove("roles") {
+        assert_eq!(played, *roles, "{}", guest.display());
+    }
+    assert_eq!(normalized(&manifest), normalized(expected), "{}", guest.display());
+}
+
 #[tokio::test(start_paused = true)]
 async fn every_sdk_writes_the_same_minimal_manifest() {
-    every_language(table::MANIFEST, async |guest| {
-        let world = World::for_conformance(Cluster::answering(Some(0)));
-        let document = world.inspect(guest, json!({})).await.unwrap().document;
-        let mut manifest: Value = serde_json::from_slice(&document).unwrap();
-        for name in ["name", "version"] {
-            let removed = manifest.as_object_mut().unwrap().remove(name);
-            assert!(removed.is_some_and(|text| text.is_string()), "{name}");
-        }
-        // Components that export every role list those that they play.
-        let played = json!(["event-handler", "sync-handler", "index-funcs", "state"]);
-        if let Some(roles) = manifest.as_object_mut().unwrap().remove("roles") {
-            assert_eq!(roles, played, "{}", guest.display());
-        }
-        assert_eq!(normalized(&manifest), normalized(&expected()), "{}", guest.display());
+    let roles = json!(["event-handler", "sync-handler", "index-funcs", "state"]);
+    every_language(table::MANIFEST, async |guest| check(guest, &expected(), &roles).await).await;
+    let roles = json!(["reconciler", "timer-handler"]);
+    every_reconciler(table::RECONCILER_MANIFEST, async |guest| {
+        check(guest, &expected_of_reconciler(), &roles).await;
     })
     .await;
 }
@@ -80,7 +100,7 @@ fn the_minimal_manifest_has_no_member_at_its_default() {
     defaults(&serde_json::from_str(MANIFEST_SCHEMA).unwrap(), &mut known);
     let names: Vec<&str> = known.iter().map(|(name, _)| name.as_str()).collect();
     assert!(names.contains(&"payload") && names.contains(&"parallel"), "{names:?}");
-    let text = expected().to_string();
+    let text = format!("{}{}", expected(), expected_of_reconciler());
     for (name, default) in &known {
         assert!(!text.contains(&format!("\"{name}\":{default}")), "{name} is {default}");
     }

@@ -14,12 +14,37 @@ pub(super) const HTTP: &str = "HTTP requests are sent as far as they are granted
 pub(super) const WRITES: &str = "a write goes to the object of the event, in its cluster";
 pub(super) const DEFERRED: &str = "deferred writes are sent in order when the call succeeds";
 pub(super) const DENIED: &str = "a write that is not granted is denied";
+pub(super) const RECONCILED: &str = "an object is reconciled when it, or one that it owns, has changed";
+pub(super) const GONE: &str = "an object that is gone is reconciled once, without it";
+pub(super) const CHILDREN: &str = "children are created, updated and pruned, and those of others stay";
+pub(super) const STATUS: &str = "a status and its conditions are written if they differ";
+pub(super) const FINALIZER: &str = "a finalizer is removed after the cleanup";
+pub(super) const TIMERS: &str = "timers run when they are due, and a failed run is retried";
+pub(super) const EVENTS: &str = "Kubernetes Events are sent after success only, and need a grant";
 pub(super) const MANIFEST: &str = "the manifest has no member at its default";
+pub(super) const RECONCILER_MANIFEST: &str = "the manifest of a reconciler has none, either";
 pub(super) const SOAK: &str = "memory stays bounded while payloads change their size";
 pub(super) const LOAD: &str = "a swap under load loses no event, and counts none twice";
 
 /// The rows after those of the behaviors.
-const OTHERS: [&str; 8] = [INDEXES, HTTP, WRITES, DEFERRED, DENIED, MANIFEST, SOAK, LOAD];
+const OTHERS: [&str; 16] = [
+    INDEXES,
+    HTTP,
+    WRITES,
+    DEFERRED,
+    DENIED,
+    RECONCILED,
+    GONE,
+    CHILDREN,
+    STATUS,
+    FINALIZER,
+    TIMERS,
+    EVENTS,
+    MANIFEST,
+    RECONCILER_MANIFEST,
+    SOAK,
+    LOAD,
+];
 
 /// What is around the table.
 const BEGIN: &str = "<!-- written by the conformance kit -->\n";

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use informant_plugin_host::KubeAddress;
+use informant_plugin_host::{KubeAddress, KubeCall};
 use serde_json::json;
 
 use super::Step::Put;
@@ -124,18 +124,25 @@ async fn no_language_defers_writes_that_are_not_granted() {
 fn writes(api: &Cluster) -> Vec<String> {
     let calls = api.take().into_iter();
     calls
-        .map(|call| {
-            let (address, verb) = (&call.address, call.action.verb());
-            let KubeAddress {
-                cluster,
-                resource,
-                namespace,
-                name,
-                ..
-            } = address;
-            format!("{cluster}: {} {resource} {namespace}/{name}", verb.as_str())
-        })
+        .map(|call| format!("{}: {}", call.address.cluster, shown_with_verb(&call)))
         .collect()
+}
+
+/// A write with its verb, without the cluster.
+pub(super) fn shown_with_verb(call: &KubeCall) -> String {
+    let KubeAddress {
+        resource,
+        namespace,
+        name,
+        subresource,
+        ..
+    } = &call.address;
+    let subresource = match &**subresource {
+        "" => String::new(),
+        other => format!("/{other}"),
+    };
+    let verb = call.action.verb();
+    format!("{} {resource} {namespace}/{name}{subresource}", verb.as_str())
 }
 
 fn of_cluster(cluster: &str, writes: &[&str]) -> Vec<String> {
