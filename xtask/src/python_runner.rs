@@ -130,8 +130,8 @@ pub(crate) fn parts() -> [String; 3] {
     ]
 }
 
-/// Builds the plugins of the conformance kit as components, as `informant plugin build` does, unless they are newer than
-/// everything that they are made from.
+/// Builds the plugins of the conformance kit as components, as `informant plugin build` does, unless they are newer
+/// than everything that they are made from.
 pub(crate) fn build_guests() -> Result<()> {
     ["conformance", "conformance_reconciler"]
         .into_iter()

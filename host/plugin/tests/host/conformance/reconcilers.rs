@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use informant_cache::SourceState;
 use informant_plugin_host::{KubeAction, KubeCall};
@@ -155,7 +156,7 @@ async fn every_language_reconciles_for_changes_that_count() {
             "reconcile default/a requeue-after 0 text=one",
         ];
         let mut lines = site.put("a", "requeue", "one").await;
-        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
         lines.extend(site.new_lines().await);
         assert_eq!(lines, again, "{what}");
         let source = site.run.world.catalog.source(site.maps.id).unwrap();
@@ -303,7 +304,7 @@ async fn every_language_removes_its_finalizer_after_the_cleanup() {
             assert_eq!(site.new_lines().await[1..], *lines, "{what}: {metadata}");
             let (sent, documents) = site.sent();
             let patches = finalizers.map(|_| "patch v1/pods default/a".to_owned());
-            assert_eq!(sent, Vec::from_iter(patches), "{what}: {metadata}");
+            assert_eq!(sent, patches.into_iter().collect::<Vec<_>>(), "{what}: {metadata}");
             let set = documents.first().map(|document| &document["metadata"]["finalizers"]);
             assert_eq!(set, finalizers, "{what}: {metadata}");
         }

@@ -1,5 +1,6 @@
 //! Timers and Kubernetes Events, in every language.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use crate::world::World;
 /// 2026-03-28T23:00:00Z
 const BEGIN: Duration = Duration::from_secs(1_774_738_800);
 
-async fn start(guest: &std::path::Path) -> Site {
+async fn start(guest: &Path) -> Site {
     let api = Cluster::answering(Some(0));
     let world = World::with_clock(Arc::clone(&api) as _, BEGIN);
     Site::of(world, api, guest).await
