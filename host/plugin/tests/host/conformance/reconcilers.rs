@@ -87,12 +87,13 @@ impl Site {
             .unzip()
     }
 
-    /// The Kubernetes Events that were sent since the last time, at least `count`.
+    /// The Kubernetes Events that were sent since the last time, at least `count`, without those of the timer `poll`.
     pub(super) async fn events(&self, count: usize) -> Vec<Value> {
         let mut events = Vec::new();
         let all = || {
             let calls = self.api.take().into_iter();
-            events.extend(calls.filter(KubeCall::is_event).map(|call| document(&call)));
+            let sent = calls.filter(KubeCall::is_event).map(|call| document(&call));
+            events.extend(sent.filter(|event| event["note"].as_str().is_some_and(|note| !note.starts_with("poll"))));
             events.len() >= count
         };
         self.run.world.until("Events", all).await;
