@@ -33,6 +33,7 @@ mod table;
 mod targets;
 mod usage;
 mod waits;
+mod websites;
 mod writes;
 
 use std::collections::BTreeMap;
@@ -92,6 +93,9 @@ pub struct Args {
     /// Measure only deferred writes: this number of pods that each need a label, in each round
     #[arg(long, value_name = "PODS")]
     pub writes: Option<u32>,
+    /// Measure only the writes of `plugins/website`: this number of Websites, in each round, and a restart
+    #[arg(long, value_name = "WEBSITES")]
+    pub websites: Option<u32>,
     /// Measure only the admin port, with this number of pods: what it costs events while it is busy, and how long an
     /// authorized `get` takes
     #[arg(long, value_name = "PODS")]
@@ -137,6 +141,9 @@ async fn measure(args: &Args) -> Result<bool> {
     println!("{cores}");
     if let Some(objects) = args.writes {
         return writes::measure(&cores, objects, args.rounds).await;
+    }
+    if let Some(count) = args.websites {
+        return websites::measure(&cores, count, args.rounds).await;
     }
     if let Some(objects) = args.budget {
         return budget::measure(&cores, objects, &args.max_bytes, args.rounds).await;

@@ -33,8 +33,9 @@ pub(crate) struct Args {
 #[derive(clap::Subcommand)]
 enum Part {
     /// Measure plugins, and fail if a bound is missed: what one call of a handler costs in each language and how much
-    /// memory it takes, how fast the writes are made that a handler defers, what waiting for HTTP costs other plugins,
-    /// and what 1,000 idle plugins cost. Requires Python, for the script runners; the handlers in Go require Go.
+    /// memory it takes, what calls of reconcilers and runs of timers cost, how many writes a reconciler makes for 500
+    /// objects, how fast the writes are made that a handler defers, what waiting for HTTP costs other plugins, and what
+    /// 1,000 idle plugins cost. Requires Python, for the script runners; what is written in Go requires Go.
     ///
     /// `cargo xtask bench --against COMMIT` compares CPU and memory of the whole program with an earlier commit.
     Plugins {
@@ -56,6 +57,12 @@ enum Part {
 enum Measured {
     /// One call of a handler.
     Calls,
+    /// One call of a reconciler, and how long related objects take.
+    Reconcilers,
+    /// Timers: those that are due, and those that are not.
+    Timers,
+    /// The writes of `plugins/website`, and its restart.
+    Websites,
     /// Deferred writes.
     Writes,
     /// Waiting for HTTP.
@@ -66,6 +73,9 @@ enum Measured {
 
 /// Pods whose label a handler sets in a measurement of deferred writes.
 const WRITTEN_PODS: &str = "10000";
+
+/// Websites in a measurement of a reconciler's writes.
+const WEBSITES: &str = "500";
 
 /// Pods in the cache in a measurement of the admin port.
 const CACHED_PODS: &str = "1000";
@@ -114,17 +124,30 @@ fn plugins(only: Option<Measured>) -> Result<ExitCode> {
     script_runner::build()?;
     let mut is_met = true;
     let wants = |part| only.is_none_or(|only| only == part);
-    if wants(Measured::Calls) {
+    let parts = [
+        (Measured::Calls, "languages,waits"),
+        (Measured::Reconcilers, "reconcilers"),
+        (Measured::Timers, "timers"),
+    ];
+    let parts: Vec<&str> = parts
+        .iter()
+        .filter(|(part, _)| wants(*part))
+        .map(|(_, name)| *name)
+        .collect();
+    if !parts.is_empty() {
         measured_guests()?;
-        is_met &= run_example("informant", "plugin_calls")?;
+        is_met &= run_example("informant", "plugin_calls", &["--only", &parts.join(",")])?;
     }
     if wants(Measured::Http) {
         guests::build_packages(&["guest-no-op".to_owned(), "guest-http".to_owned()])?;
-        is_met &= run_example("informant", "http_waits")?;
+        is_met &= run_example("informant", "http_waits", &[])?;
     }
     if wants(Measured::Idle) && cfg!(target_os = "linux") {
         guests::build_packages(&["crash-loop".to_owned()])?;
-        is_met &= run_example("informant", "idle_plugins")?;
+        is_met &= run_example("informant", "idle_plugins", &[])?;
+    }
+    if wants(Measured::Websites) {
+        is_met &= websites()?;
     }
     if wants(Measured::Writes) {
         report::step("deferred writes (release build)");
@@ -134,9 +157,27 @@ fn plugins(only: Option<Measured>) -> Result<ExitCode> {
     Ok(exit_code(is_met))
 }
 
+/// Measures a reconciler that writes, by the benchmark.
+fn websites() -> Result<bool> {
+    if let Some(why) = go_plugins::missing() {
+        report::skipped("websites", why);
+        return Ok(true);
+    }
+    go_plugins::build_components()?;
+    report::step("websites (release build)");
+    let mut command = benchmark()?;
+    Ok(cargo::status(command.args(["--websites", WEBSITES, "--rounds", "1"]))?.success())
+}
+
 /// Builds the handlers of the table of languages. Those whose tool is missing are in the table as not measured.
 fn measured_guests() -> Result<()> {
-    guests::build_packages(&["guest-no-op".to_owned(), "guest-measured".to_owned()])?;
+    let packages = [
+        "guest-no-op",
+        "guest-measured",
+        "guest-measured-reconciler",
+        "guest-timers",
+    ];
+    guests::build_packages(&packages.map(str::to_owned))?;
     c_plugins::build()?;
     match go_plugins::missing() {
         Some(why) => report::skipped("plugins in Go", why),
@@ -189,13 +230,13 @@ fn library() -> Result<ExitCode> {
         ("informant-client-go", "store_under_readers"),
         ("informant-informer", "many_handlers"),
     ] {
-        within_limits &= run_example(package, example)?;
+        within_limits &= run_example(package, example, &[])?;
     }
     Ok(exit_code(within_limits))
 }
 
 /// Whether the example ended without an error.
-fn run_example(package: &str, example: &str) -> Result<bool> {
+fn run_example(package: &str, example: &str, arguments: &[&str]) -> Result<bool> {
     report::step(&format!("{example} (release build)"));
     let run = [
         "run",
@@ -206,7 +247,7 @@ fn run_example(package: &str, example: &str) -> Result<bool> {
         "--example",
         example,
     ];
-    Ok(cargo::status(cargo::cargo()?.args(run))?.success())
+    Ok(cargo::status(cargo::cargo()?.args(run).arg("--").args(arguments))?.success())
 }
 
 fn exit_code(is_success: bool) -> ExitCode {

@@ -131,7 +131,7 @@ impl World {
         let environment = |runtime: &Runtime| Arc::new(TokioEnvironment::new(runtime.handle().clone(), 0));
         let env: Arc<dyn Environment> = environment(guests);
         let catalog = Catalog::new();
-        let (source, snapshot) = setup::pods(&catalog)?;
+        let (source, snapshot) = setup::synced(&catalog, "pods", "Pod", Vec::new())?;
         let sender = HttpSender::new(&HttpSection::default(), SystemResolver, environment(informers));
         let host = PluginHost::new(HostOptions {
             cache_dir: folder.to_owned(),

@@ -28,7 +28,7 @@ use prometheus_client::registry::Registry;
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
-use crate::setup::{built, pods};
+use crate::setup::{built, synced};
 
 // As in the program.
 #[global_allocator]
@@ -75,7 +75,7 @@ async fn measure(informers: &Runtime, guests: &Runtime) -> Result<bool> {
         compiles.inspect(&content, serde_json::json!({})).await?;
     }
     let catalog = Catalog::new();
-    let (source, snapshot) = pods(&catalog)?;
+    let (source, snapshot) = synced(&catalog, "pods", "Pod", Vec::new())?;
     let before = pools()?;
     let host = host(folder.path(), catalog, informers, guests)?;
     let pool = pools()?.into_iter().find(|pool| !before.contains(pool));

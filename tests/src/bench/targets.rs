@@ -19,6 +19,12 @@ pub(super) const EXCLUDED_SHARE_MAX: f64 = 0.05;
 /// Deferred writes per second, to an API server that takes 10 ms for each.
 pub(super) const WRITES_PER_SECOND: f64 = 1_000.0;
 
+/// Writes for one Website: its finalizer, three children and its status.
+pub(super) const WEBSITE_WRITES: f64 = 5.0;
+
+/// A restart takes less than this until the Websites are gone that were deleted meanwhile.
+pub(super) const WEBSITE_RESTART_SECONDS: f64 = 1.0;
+
 /// What a pod of 5.5 KB takes of which the cache has only the head, without index entries.
 pub(super) const SHED_POD_BYTES: f64 = 1_000.0;
 

@@ -3,6 +3,7 @@
 //! The time is that of the whole event, from the listener to the guest's answer in the listener: the object-ref and the
 //! payload, the limits of a call, the guest, its result, and the queue around it.
 
+use std::borrow::Cow;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -15,7 +16,7 @@ use crate::handler::{Bench, Handler, LARGE, SMALL, updates};
 use crate::setup::built;
 
 /// Events pushed at once: a burst, as a busy watch delivers it.
-const BURST_EVENTS: usize = 50;
+pub(crate) const BURST_EVENTS: usize = 50;
 
 /// Further instances whose private memory is measured, and the calls of each before.
 const FURTHER: usize = 8;
@@ -57,11 +58,11 @@ struct Row {
 }
 
 /// The file of a handler.
-enum File {
+pub(crate) enum File {
     /// What `cargo xtask guests` has built.
     Built(&'static str),
     /// A script: its name and its text.
-    Script(&'static str, &'static str),
+    Script(&'static str, Cow<'static, str>),
     /// One that the caller names.
     Own(PathBuf),
 }
@@ -93,7 +94,7 @@ pub(crate) async fn measure(args: &Args, folder: &Path) -> Result<Vec<String>> {
     let mut missed = Vec::new();
     for row in &rows {
         let name = format!("{}, {}", row.language, row.does);
-        let file = match row.file(folder) {
+        let file = match row.file.path(folder) {
             Ok(file) => file,
             Err(error) => {
                 writeln!(table, "{}\t{}\tnot measured", row.language, row.does)?;
@@ -180,10 +181,10 @@ fn private_bytes() -> Result<f64> {
         .with_context(|| format!("{FILE} has no line Private_Dirty in kB"))
 }
 
-impl Row {
+impl File {
     /// The handler's file. A script is written to `folder`.
-    fn file(&self, folder: &Path) -> Result<PathBuf> {
-        match &self.file {
+    pub(crate) fn path(&self, folder: &Path) -> Result<PathBuf> {
+        match self {
             File::Built(file) => built(file),
             File::Own(file) => Ok(file.clone()),
             File::Script(name, text) => {
@@ -191,7 +192,7 @@ impl Row {
                     built("informant-runner-python.wasm")?;
                 }
                 let path = folder.join(name);
-                std::fs::write(&path, text)?;
+                std::fs::write(&path, &**text)?;
                 Ok(path)
             }
         }
@@ -263,7 +264,7 @@ fn scripts_in_javascript() -> [Row; 3] {
         Row {
             language: "JavaScript",
             does: "does nothing",
-            file: File::Script("no-op.js", "export function onUpdate(pod, event) {}\n"),
+            file: File::Script("no-op.js", Cow::Borrowed("export function onUpdate(pod, event) {}\n")),
             us_max: Some(7.0),
             memory_max: Some(1.5),
             further_max: Some(0.6),
@@ -273,13 +274,13 @@ fn scripts_in_javascript() -> [Row; 3] {
         Row {
             language: "JavaScript",
             does: "has no parameters",
-            file: File::Script("blind.js", "export function onUpdate() {}\n"),
+            file: File::Script("blind.js", Cow::Borrowed("export function onUpdate() {}\n")),
             ..Row::default()
         },
         Row {
             language: "JavaScript",
             does: "does nothing, 5 KiB",
-            file: File::Script("no-op.js", "export function onUpdate(pod, event) {}\n"),
+            file: File::Script("no-op.js", Cow::Borrowed("export function onUpdate(pod, event) {}\n")),
             is_large: true,
             ..Row::default()
         },
@@ -291,7 +292,7 @@ fn scripts_in_python() -> [Row; 2] {
         Row {
             language: "Python",
             does: "reads two fields",
-            file: File::Script("fields.py", READS_TWO_FIELDS),
+            file: File::Script("fields.py", Cow::Borrowed(READS_TWO_FIELDS)),
             us_max: Some(80.0),
             memory_max: Some(16.0),
             further_max: Some(6.0),
@@ -302,7 +303,7 @@ fn scripts_in_python() -> [Row; 2] {
         Row {
             language: "Python",
             does: "does not read the object",
-            file: File::Script("no-op.py", READS_NOTHING),
+            file: File::Script("no-op.py", Cow::Borrowed(READS_NOTHING)),
             us_max: Some(12.0),
             memory_max: Some(16.0),
             ..Row::default()

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use informant_cache::{Catalog, Snapshot, SourceInfo, SourceState, StoreWriter};
-use informant_object::{ResourceVersion, SourceId};
+use informant_object::{Object, ResourceVersion, SourceId};
 
 /// What `cargo xtask guests` has built.
 pub(crate) fn built(file: &str) -> Result<PathBuf> {
@@ -21,19 +21,25 @@ pub(crate) fn built(file: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// A synced source without objects.
-pub(crate) fn pods(catalog: &Catalog) -> Result<(SourceId, Snapshot)> {
+/// A synced source with these objects.
+pub(crate) fn synced(
+    catalog: &Catalog,
+    informer: &str,
+    kind: &str,
+    objects: Vec<Object>,
+) -> Result<(SourceId, Snapshot)> {
     let source = catalog.add_source(SourceInfo {
-        informer: "pods".to_owned(),
+        informer: informer.to_owned(),
         cluster: String::new(),
         api_version: "v1".to_owned(),
-        kind: "Pod".to_owned(),
-        resource: "v1/pods".to_owned(),
+        kind: kind.to_owned(),
+        resource: format!("v1/{informer}"),
         namespace: None,
         namespaced: true,
         partial: false,
     });
     let mut writer = StoreWriter::publishing_to(catalog, source).context("no source")?;
+    objects.into_iter().for_each(|object| drop(writer.add(object)));
     writer.set_version(ResourceVersion::new("1"), 0);
     let snapshot = writer.publish().clone();
     let published = catalog.source(source).context("no source")?;

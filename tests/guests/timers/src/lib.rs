@@ -2,6 +2,8 @@
 //!
 //! With `event = true` in its config, it then records an Event about a pod. With `fail = "retry"` or `"permanent"`,
 //! each run fails so at its end; with `"trap"`, it traps.
+//!
+//! With `count` and `every_ms` it has so many timers of this period instead, which do nothing: the benchmark's.
 
 use std::time::Duration;
 
@@ -18,6 +20,8 @@ struct Timers {
 struct Config {
     fail: Option<Fail>,
     event: bool,
+    count: u32,
+    every_ms: u64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -29,7 +33,13 @@ enum Fail {
 }
 
 impl Plugin for Timers {
-    fn describe(_: Describe) -> Result<Manifest> {
+    fn describe(describe: Describe) -> Result<Manifest> {
+        let config: Config = describe.config()?;
+        if config.count > 0 {
+            let period = Duration::from_millis(config.every_ms);
+            let timers = (0..config.count).map(|number| Timer::every(format!("timer-{number}"), period));
+            return Ok(timers.fold(Manifest::new(), Manifest::timer));
+        }
         Ok(Manifest::new()
             .timer(Timer::every("poll", Duration::from_secs(10)))
             .timer(Timer::cron("report", "0 8 * * *").zone("Europe/Berlin")))
@@ -43,6 +53,9 @@ impl Plugin for Timers {
 
 impl TimerHandler for Timers {
     fn on_timer(&mut self, tick: &Tick) -> Result {
+        if self.config.count > 0 {
+            return Ok(());
+        }
         info!(
             "{tick} {} missed={} attempt={}",
             tick.scheduled, tick.missed, tick.attempt
