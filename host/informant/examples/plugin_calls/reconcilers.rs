@@ -1,5 +1,5 @@
-//! The table of the reconcilers: what a call costs in each language that receives five fields of a pod of 5 KiB, reads a
-//! ConfigMap of 200 bytes from the cache, and writes nothing. A handler that does the same is measured beside it.
+//! The table of the reconcilers: what a call costs in each language that receives five fields of a pod of 5 KiB, reads
+//! a ConfigMap of 200 bytes from the cache, and writes nothing. A handler that does the same is measured, too.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -10,7 +10,7 @@ use tabwriter::TabWriter;
 use crate::handler::{Bench, LARGE, updates};
 use crate::languages::{BURST_EVENTS, File};
 
-/// Calls are so many times more expensive than those that the argument `--calls` is about.
+/// Runs have so many times fewer calls than those of small pods: they take longer.
 const CALLS_DIVISOR: usize = 10;
 
 /// A language, with what it must reach.
