@@ -19,6 +19,8 @@ pub struct AuditLog {
 pub struct Request {
     /// The name of the user.
     pub user: String,
+    /// As whom the user made the request, by impersonation; empty: as itself.
+    pub impersonated: String,
     /// The verb, with path and query.
     pub request: String,
     /// The status code of the answer.
@@ -59,6 +61,7 @@ fn request(line: &str) -> Result<Request> {
     let code = record.pointer("/responseStatus/code").and_then(Value::as_u64);
     Ok(Request {
         user: text("/user/username").to_owned(),
+        impersonated: text("/impersonatedUser/username").to_owned(),
         request: format!("{} {}", text("/verb"), text("/requestURI")),
         code: code.unwrap_or_default(),
     })

@@ -17,6 +17,7 @@ mod deploy;
 mod dry_run;
 mod durable;
 mod examples;
+mod identity;
 mod kills;
 mod kubectl;
 mod lifecycle;

@@ -13,7 +13,7 @@ use tokio::process::Command;
 
 crate::on_both_clusters!(rbac_output_is_accepted_by_kubectl);
 
-const ARRIVES_WITHIN: Duration = Duration::from_secs(60);
+pub(crate) const ARRIVES_WITHIN: Duration = Duration::from_secs(60);
 
 /// Reads nodes everywhere and pods in one namespace; labels pods there.
 fn config() -> Result<String> {
@@ -143,7 +143,7 @@ async fn least_rights(cluster: Cluster) -> Result<()> {
 }
 
 /// The cluster's kubeconfig with another token.
-fn as_service_account(cluster: &Cluster, token: &str) -> Result<PathBuf> {
+pub(crate) fn as_service_account(cluster: &Cluster, token: &str) -> Result<PathBuf> {
     let mut kubeconfig: Value = serde_json::from_slice(&std::fs::read(cluster.kubeconfig())?)?;
     *kubeconfig.pointer_mut("/users/0/user").context("a user")? = json!({ "token": token });
     let path = cluster.folder().join("informant.kubeconfig");

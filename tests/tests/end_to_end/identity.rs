@@ -1,0 +1,70 @@
+//! `as`: what a plugin writes is its service account's doing, in the audit log of the real kube-apiserver.
+
+use anyhow::{Result, ensure};
+use informant_tests::cluster::Cluster;
+use informant_tests::daemon::Daemon;
+use informant_tests::objects::{pod, pods};
+use informant_tests::{guests, wait};
+
+use crate::rights::{ARRIVES_WITHIN, as_service_account, kubectl, run};
+
+/// As whom Informant reads, and as whom its plugin writes.
+const INFORMANT: &str = "system:serviceaccount:default:informant";
+const PLUGIN: &str = "system:serviceaccount:default:marker";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn audit_log_has_the_service_account_of_a_plugin() {
+    if std::env::var_os("INFORMANT_TESTS_WITHOUT_CLUSTER").is_none() {
+        audited(&Cluster::start_with_audit_log().await.unwrap()).await.unwrap();
+    }
+}
+
+async fn audited(cluster: &Cluster) -> Result<()> {
+    let component = guests::component("image-mark")?;
+    let config = format!(
+        "[informer.pods]\nresource = \"v1/pods\"\nnamespaces = [\"default\"]\n\n\
+         [plugin.image-mark]\ncomponent = {component:?}\ninformers = [\"pods\"]\nas = \"{PLUGIN}\"\n\
+         allow.kube = [{{ verbs = [\"patch\"], resource = \"v1/pods\", namespaces = [\"default\"] }}]\n"
+    );
+    let (config_file, rights) = (cluster.folder().join("as.toml"), cluster.folder().join("as.yaml"));
+    std::fs::write(&config_file, &config)?;
+    let args = ["rbac", "-n", "default", "-c", &config_file.display().to_string()];
+    let (code, printed) = run(&guests::informant()?, &args).await?;
+    ensure!(code == 0, "{printed}");
+    std::fs::write(&rights, printed)?;
+    kubectl(cluster, &["apply", "-f", &rights.display().to_string()]).await?;
+    // Its pods run as this one, which a controller would create.
+    kubectl(cluster, &["create", "serviceaccount", "default", "-n", "default"]).await?;
+    let token = kubectl(cluster, &["create", "token", "informant", "-n", "default"]).await?;
+    let kubeconfig = as_service_account(cluster, token.trim())?;
+
+    let client = cluster.client().await?;
+    client.post(&pods(""), &pod("floats", "nginx")).await?;
+    let daemon = Daemon::start(cluster.folder(), &kubeconfig, &config).await?;
+    daemon.wait_until_ready().await?;
+    wait::until("the pod to be marked", ARRIVES_WITHIN, async || {
+        let pod = client.get(&pods("floats")).await;
+        let pod = pod.map_err(|error| format!("{error:#}"))?;
+        match pod["metadata"]["labels"]["informant/images"].as_str() {
+            Some("floating") => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await?;
+
+    let requests = cluster.audit_log().read_new()?;
+    let of = |verb: &'static str| requests.iter().filter(move |one| one.request.starts_with(verb));
+    let written = |one: &&informant_tests::cluster::Request| one.code == 200 && one.request.contains("/pods/floats");
+    ensure!(of("patch ").filter(written).count() > 0, "no write: {requests:#?}");
+    ensure!(
+        of("patch ").all(|one| (&*one.user, &*one.impersonated) == (INFORMANT, PLUGIN)),
+        "written as another user: {requests:#?}"
+    );
+    ensure!(
+        of("list ")
+            .chain(of("watch "))
+            .all(|one| (&*one.user, &*one.impersonated) == (INFORMANT, "")),
+        "read as another user: {requests:#?}"
+    );
+    Ok(())
+}
