@@ -510,7 +510,7 @@ declare module "informant" {
   /**
    * Remembers values, which must be JSON, across calls, crashes, versions of the script and restarts of Informant.
    * Needs a section `[state]` in config.toml. Changes take effect when the handler has succeeded; one that throws has
-   * changed nothing. For handlers and `onSynced` only.
+   * changed nothing. For handlers, timers and `onSynced` only.
    */
   const kv: {
     /** Returns the value of a key, or undefined. */
@@ -528,8 +528,8 @@ declare module "informant" {
 
   /**
    * Changes metrics of the plugin's own, which the manifest declares in `metrics`. Changes take effect when the handler
-   * has succeeded; one that throws has changed nothing. For handlers and `onSynced` only. A plugin has at most 1,000
-   * series, and one that nothing has changed for an hour ends.
+   * has succeeded; one that throws has changed nothing. For handlers, timers and `onSynced` only. A plugin has at most
+   * 1,000 series, and one that nothing has changed for an hour ends.
    */
   const metrics: {
     /** Adds to a counter or a gauge. The default amount is 1. */

@@ -60,6 +60,7 @@ async fn audited(cluster: &Cluster) -> Result<()> {
         of("patch ").all(|one| (&*one.user, &*one.impersonated) == (INFORMANT, PLUGIN)),
         "written as another user: {requests:#?}"
     );
+    ensure!(of("watch ").count() > 0, "no watch: {requests:#?}");
     ensure!(
         of("list ")
             .chain(of("watch "))

@@ -142,7 +142,7 @@ fn target(state: &AdminState, plugin: &Plugin, request: &CaptureRequest) -> Resu
             let (named, hint) = (scope.named(), key_hint(key, &sources));
             let message = format!("plugin {name} handles no object {key}{named} and has no dead letter for it{hint}");
             let not_found = AdminError::new(Code::NotFound, message);
-            Err(without_object(&state.registry, name, not_found))
+            Err(without_object(&state.registry, name, !sources.is_empty(), not_found))
         }
         [_, _, ..] => {
             let clusters: Vec<&str> = found.iter().map(|(source, _)| &*source.info().cluster).collect();

@@ -83,11 +83,21 @@ pub(super) fn loaded(registry: &StatusRegistry, name: &str) -> Result<Plugin, Ad
 }
 
 /// What to answer if the plugin receives no object that a request is about: its first calls may wait for something.
-pub(super) fn without_object(registry: &StatusRegistry, name: &str, otherwise: AdminError) -> AdminError {
-    let missing = registry.plugin(name).and_then(|entry| entry.missing());
-    match missing {
-        Some(missing) => {
-            let message = format!("plugin {name} is not called yet, because {missing}: try again");
+/// `is_attached`: it receives objects of others.
+pub(super) fn without_object(
+    registry: &StatusRegistry,
+    name: &str,
+    is_attached: bool,
+    otherwise: AdminError,
+) -> AdminError {
+    let awaited = registry.plugin(name).and_then(|entry| entry.awaited());
+    match awaited {
+        Some(awaited) if is_attached => {
+            let message = format!("{}; some of its calls wait, because {awaited}", otherwise.message);
+            AdminError::new(otherwise.code, message)
+        }
+        Some(awaited) => {
+            let message = format!("plugin {name} is not called yet, because {awaited}: try again");
             AdminError::new(Code::NotReady, message)
         }
         None => otherwise,

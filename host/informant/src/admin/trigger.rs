@@ -158,9 +158,16 @@ pub(super) async fn trigger(
         ..TriggeredObjects::default()
     };
     let mut sources = state.registry.catalog().all();
-    sources.retain(|source| listener.feed().is_attached(source.id()) && selection.selects_source(source));
+    sources.retain(|source| listener.feed().is_attached(source.id()));
+    let is_attached = !sources.is_empty();
+    sources.retain(|source| selection.selects_source(source));
     if sources.is_empty() {
-        return Err(without_object(&state.registry, &name, selection.without_sources(&name)));
+        return Err(without_object(
+            &state.registry,
+            &name,
+            is_attached,
+            selection.without_sources(&name),
+        ));
     }
     selection.check_key(&plugin, &sources)?;
     for source in &sources {
@@ -192,7 +199,7 @@ pub(super) async fn trigger(
         let hint = key_hint(&key.to_string(), &sources);
         let message = format!("plugin {name} handles no object {key} that the request selects{hint}");
         let not_found = AdminError::new(Code::NotFound, message);
-        return Err(without_object(&state.registry, &name, not_found));
+        return Err(without_object(&state.registry, &name, is_attached, not_found));
     }
     let TriggeredObjects { triggered, waiting, .. } = done;
     tracing::info!(target: AUDIT_TARGET, plugin = %name, user = caller.name(), triggered, waiting, "calls triggered");

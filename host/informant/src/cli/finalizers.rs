@@ -4,10 +4,11 @@
 //! the rights of its caller on the cluster, and needs neither the plugin nor a running Informant.
 
 use std::io::{self, Write};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use informant_config::{Config, Resources, validate_name};
+use informant_config::{ClusterSection, Config, Resources, validate_name};
 use informant_informer::discover;
 use informant_spec::ResourceName;
 use informant_spec::suggest::did_you_mean;
@@ -24,6 +25,9 @@ const PREFIX: &str = "informant.dev/";
 
 /// Objects of a page: 500, as kubectl reads.
 const PAGE_OBJECTS_MAX: u32 = 500;
+
+/// How long an API server may take to answer one request: 10 s.
+const RESPONSE_MAX: Duration = Duration::from_secs(10);
 
 /// How often an object is written again that somebody else changes at the same time.
 const CONFLICTS_MAX: u32 = 5;
@@ -73,20 +77,58 @@ pub(super) fn run(args: &FinalizersArgs) -> Result<Exit> {
         bail!("--cluster {unknown}: the configuration has no such cluster; {help}");
     }
     let searched = searched(&config, args)?;
+    if args.remove && config.plugins.contains_key(&args.name) {
+        let warning = "adds its finalizer again while it runs: remove its section";
+        output::note(&format!("warning: plugin {} {warning}", args.name));
+    }
     let runtime = super::runtime()?;
-    let done = runtime.block_on(async {
-        let mut found = Vec::new();
+    let (mut found, mut failed) = (Vec::new(), Vec::new());
+    runtime.block_on(async {
         for (name, resources) in searched {
             let section = flags.over(name, &config.clusters[name].value);
-            let cluster = Cluster::connect(&section).await?;
-            for resource in resources {
-                found.extend(of_resource(&cluster.client, name, resource, args).await?);
+            if let Err(error) = of_cluster(&section, (name, &resources), args, &mut found).await {
+                failed.push(format!("{error:#}{}", in_cluster(name)));
             }
         }
-        anyhow::Ok(found)
     });
     runtime.shutdown_background();
-    report(args, &done?)
+    report(args, &found, &failed)
+}
+
+/// Adds the objects of one cluster, as far as it answers.
+async fn of_cluster(
+    section: &ClusterSection,
+    (name, resources): (&str, &[&ResourceName]),
+    args: &FinalizersArgs,
+    found: &mut Vec<Found>,
+) -> Result<()> {
+    let cluster = in_time(Cluster::connect(section)).await?;
+    let mut done = Vec::new();
+    for resource in resources {
+        let discovered = in_time(discover(&cluster.client, resource)).await?;
+        // Two informers may name it in two ways.
+        if done.contains(&discovered.gvr) {
+            continue;
+        }
+        done.push(discovered.gvr.clone());
+        let of = ApiResource {
+            api_version: discovered.gvr.api_version(),
+            group: discovered.gvr.group,
+            version: discovered.gvr.version,
+            plural: discovered.gvr.plural,
+            kind: discovered.kind,
+        };
+        of_resource((&cluster.client, name), &of, args, found).await?;
+    }
+    Ok(())
+}
+
+/// An answer within [`RESPONSE_MAX`].
+async fn in_time<T, E: Into<anyhow::Error>>(answer: impl Future<Output = Result<T, E>>) -> Result<T> {
+    match tokio::time::timeout(RESPONSE_MAX, answer).await {
+        Ok(answer) => answer.map_err(Into::into),
+        Err(_) => bail!("no answer within {} s", RESPONSE_MAX.as_secs()),
+    }
 }
 
 /// The clusters, each with the resources whose objects may have the finalizer.
@@ -128,45 +170,38 @@ fn searched<'a>(config: &'a Config, args: &'a FinalizersArgs) -> Result<Vec<(&'a
     Ok(searched)
 }
 
-/// The objects of one resource with the finalizer, which is removed if that is asked for.
+/// Adds the objects of one resource with the finalizer, which is removed if that is asked for.
 async fn of_resource(
-    client: &Client,
-    cluster: &str,
-    resource: &ResourceName,
+    (client, cluster): (&Client, &str),
+    of: &ApiResource,
     args: &FinalizersArgs,
-) -> Result<Vec<Found>> {
-    let discovered = discover(client, resource).await?;
-    let of = ApiResource {
-        api_version: discovered.gvr.api_version(),
-        group: discovered.gvr.group,
-        version: discovered.gvr.version,
-        plural: discovered.gvr.plural,
-        kind: discovered.kind,
-    };
-    let finalizer = format!("{PREFIX}{}", args.name);
-    let all: Api<DynamicObject> = Api::all_with(client.clone(), &of);
-    let (mut found, mut page) = (Vec::new(), ListParams::default().limit(PAGE_OBJECTS_MAX));
+    found: &mut Vec<Found>,
+) -> Result<()> {
+    let (finalizer, resource) = (
+        format!("{PREFIX}{}", args.name),
+        format!("{}/{}", of.api_version, of.plural),
+    );
+    let all: Api<DynamicObject> = Api::all_with(client.clone(), of);
+    let mut page = ListParams::default().limit(PAGE_OBJECTS_MAX);
     loop {
-        let mut list = all.list_metadata(&page).await.with_context(|| {
-            let (resource, cluster) = (resource.text(), in_cluster(cluster));
-            format!("cannot list {resource}{cluster}")
-        })?;
-        for object in list.items.drain(..) {
+        let list = in_time(all.list_metadata(&page)).await;
+        let list = list.with_context(|| format!("cannot list {resource}"))?;
+        for object in list.items {
             if !object.finalizers().contains(&finalizer) {
                 continue;
             }
             if args.remove {
-                remove(client, &of, &object, &finalizer).await?;
+                remove(client, of, &object, &finalizer).await?;
             }
             found.push(Found {
                 cluster: cluster.to_owned(),
-                resource: resource.text(),
+                resource: resource.clone(),
                 object,
             });
         }
         match list.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => page = page.continue_token(&token),
-            None => return Ok(found),
+            None => return Ok(()),
         }
     }
 }
@@ -215,24 +250,31 @@ fn key(object: &PartialObjectMeta<DynamicObject>) -> String {
     }
 }
 
-fn report(args: &FinalizersArgs, found: &[Found]) -> Result<Exit> {
+fn report(args: &FinalizersArgs, found: &[Found], failed: &[String]) -> Result<Exit> {
     let FinalizersArgs { name, .. } = args;
     if !found.is_empty() {
         output::to_stdout(|out| show(out, found))?;
+    }
+    if found.is_empty() && !failed.is_empty() {
+        bail!("{}", failed.join("; "));
     }
     let objects = match found.len() {
         0 => "no object".to_owned(),
         1 => "1 object".to_owned(),
         count => format!("{count} objects"),
     };
-    output::note(&match (args.remove, found.is_empty()) {
+    let note = match (args.remove, found.is_empty()) {
         (true, false) => format!("removed {PREFIX}{name} from {objects}"),
         (_, true) => format!("{objects} has {PREFIX}{name}"),
         (false, false) => format!(
             "plugin {name} cleans up after {objects} before they can be deleted; if it is gone for good, add --remove"
         ),
-    });
-    Ok(Exit::Done)
+    };
+    output::note(&note);
+    match failed {
+        [] => Ok(Exit::Done),
+        failed => bail!("{}; run the command again for the others", failed.join("; ")),
+    }
 }
 
 fn show(out: &mut dyn Write, found: &[Found]) -> io::Result<()> {

@@ -82,6 +82,11 @@ impl PluginBarrier {
         self.barrier.forget(cluster, |other| Arc::ptr_eq(other, informer))
     }
 
+    /// Whether it holds events.
+    pub(super) fn holds(&self) -> bool {
+        !self.barrier.is_empty()
+    }
+
     /// Holds nothing any more: the plugin handles no events.
     pub(super) fn release_all(&mut self) {
         self.barrier.clear();

@@ -66,11 +66,10 @@ impl PluginAttachments {
             changes: FuturesUnordered::new(),
         };
         informers.for_each(|name| attachments.watch(name));
-        // Until they are looked at for the first time, which is at once.
+        // Until the first one is looked at: that takes as long as its indexes over it are being filled.
         if !attachments.changes.is_empty() {
-            attachments
-                .entry
-                .set_missing(Some("it is being attached to its informers".to_owned()));
+            let attaching = "it is being attached to its informers".to_owned();
+            attachments.entry.set_missing(Some(attaching), true);
         }
         attachments
     }
@@ -154,7 +153,7 @@ impl PluginAttachments {
         for informer in released {
             self.add_listener(&informer.shared);
         }
-        self.entry.set_missing(missing);
+        self.entry.set_missing(missing, self.barrier.holds());
     }
 
     /// Attaches it to these informers and detaches it from all others.

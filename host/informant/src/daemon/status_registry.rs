@@ -97,7 +97,15 @@ pub struct PluginEntry {
     section: Mutex<Arc<PluginSection>>,
     phase: watch::Sender<PluginPhase>,
     /// What it may read and is not ready, while its first calls wait for that or began without it.
-    missing: Mutex<Option<Arc<str>>>,
+    missing: Mutex<Option<Missing>>,
+}
+
+/// What a plugin may read and is not ready.
+#[derive(Debug, Clone)]
+struct Missing {
+    what: Arc<str>,
+    /// Calls wait for it; otherwise they began without it.
+    is_awaited: bool,
 }
 
 #[derive(Clone)]
@@ -368,11 +376,22 @@ impl PluginEntry {
     /// without it.
     #[must_use]
     pub fn missing(&self) -> Option<Arc<str>> {
-        lock(&self.missing).clone()
+        lock(&self.missing).as_ref().map(|missing| Arc::clone(&missing.what))
     }
 
-    pub(super) fn set_missing(&self, missing: Option<String>) {
-        *lock(&self.missing) = missing.map(Arc::from);
+    /// What its first calls about the objects of a cluster wait for.
+    #[must_use]
+    pub fn awaited(&self) -> Option<Arc<str>> {
+        let missing = lock(&self.missing);
+        let awaited = missing.as_ref().filter(|missing| missing.is_awaited);
+        awaited.map(|missing| Arc::clone(&missing.what))
+    }
+
+    pub(super) fn set_missing(&self, missing: Option<String>, is_awaited: bool) {
+        *lock(&self.missing) = missing.map(|what| Missing {
+            what: what.into(),
+            is_awaited,
+        });
     }
 
     pub(super) fn set_phase(&self, phase: PluginPhase) {

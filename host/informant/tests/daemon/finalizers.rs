@@ -1,5 +1,7 @@
 //! `informant plugin finalizers`: which objects have the finalizer of a plugin, and its removal.
 
+use std::fmt::Write as _;
+
 use serde_json::json;
 
 use super::program::transcript;
@@ -43,6 +45,7 @@ async fn finalizers_of_a_plugin_are_listed_and_removed() {
     v1/configmaps   default/a   -
     v1/configmaps   default/b   waits to be deleted
     --
+    warning: plugin site adds its finalizer again while it runs: remove its section
     removed informant.dev/site from 2 objects
     ");
     assert_eq!(of("a").unwrap()["metadata"]["finalizers"], json!(["example.com/other"]));
@@ -68,7 +71,7 @@ async fn finalizers_of_a_removed_plugin_need_the_resource() {
         "site --resource a/b/c/d",
     ] {
         let args: Vec<&str> = ["plugin", "finalizers"].into_iter().chain(args.split(' ')).collect();
-        answers += &format!("{}: {}\n", args[2..].join(" "), transcript(&world, &args).await);
+        writeln!(answers, "{}: {}", args[2..].join(" "), transcript(&world, &args).await).unwrap();
     }
     insta::assert_snapshot!(answers, @r"
     gone: exit 1

@@ -1,5 +1,5 @@
 //! A controller for the simulation. Each ConfigMap with the value `vN` has N Secrets, `NAME-0` and so on; each call
-//! records an Event, whose reason is unique. The timer `beat` is due every 5 s, and records one too.
+//! records an Event, whose reason is unique. The timer `beat` is due every 10 s, and records one too.
 //!
 //! Logs a JSON document when a call begins, one with what it deferred, and `gives-up` if that failed. Then it asks the
 //! API server how the call shall end: the answer to a `get` of the ConfigMap, or of `beat`, is `conflict` for a failure
@@ -23,7 +23,7 @@ impl Plugin for Controller {
         Ok(Manifest::new()
             .parallel()
             .reconciles(maps)
-            .timer(Timer::every("beat", Duration::from_secs(5))))
+            .timer(Timer::every("beat", Duration::from_secs(10))))
     }
 
     fn init(_: Init) -> Result<Self> {
@@ -35,7 +35,11 @@ impl Reconciler for Controller {
     type Object = Value;
 
     fn reconcile(&mut self, request: &Request, map: Option<Value>) -> Result<Action> {
-        let (namespace, name, call) = (&request.namespace, &request.name, self.next_call());
+        let (namespace, name, call) = (
+            &request.namespace,
+            &request.name,
+            self.next_call(&format!("{}{}", request.namespace, request.name)),
+        );
         let mut children = Vec::new();
         for number in 0..CHILDREN_MAX {
             let child: Option<Value> = store::get("secrets", namespace, &child_name(name, number))?;
@@ -60,7 +64,7 @@ impl Reconciler for Controller {
 
 impl TimerHandler for Controller {
     fn on_timer(&mut self, tick: &Tick) -> Result {
-        let call = self.next_call();
+        let call = self.next_call("beat");
         info!(
             "{}",
             json!({ "did": "timer-began", "call": call, "scheduled": tick.scheduled, "missed": tick.missed })
@@ -72,10 +76,11 @@ impl TimerHandler for Controller {
 
 impl Controller {
     /// A word that no other call has, unless the instance was lost in between and no time has passed.
-    fn next_call(&mut self) -> String {
+    fn next_call(&mut self, about: &str) -> String {
         self.calls += 1;
+        let about: String = about.chars().filter(char::is_ascii_alphanumeric).collect();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        format!("At{}N{}", now.as_nanos(), self.calls)
+        format!("At{}N{}{about}", now.as_nanos(), self.calls)
     }
 }
 

@@ -6,7 +6,7 @@ use super::super::history::{Controlled, ControlledMap, Ended, ObjectVersion};
 use super::{Clause, Key, Violation};
 
 /// The period of the timer, in milliseconds.
-const PERIOD_MS: i64 = 5_000;
+const PERIOD_MS: i64 = 10_000;
 
 /// How many of the last runs that have ended may be unrecorded at a kill: their records are being written.
 const UNRECORDED_MAX: usize = 2;
@@ -35,8 +35,10 @@ struct Timer {
     running: Option<(String, i64)>,
     /// When the last run was due that has ended, or that is recorded; none: unknown.
     last: Option<i64>,
-    /// When the runs were due that have ended, of all processes.
+    /// When the runs were due that have ended, of the process that runs.
     ended: Vec<i64>,
+    /// Those of all processes.
+    ended_ever: BTreeSet<i64>,
     /// What the last process has found recorded.
     found: Option<i64>,
 }
@@ -152,20 +154,21 @@ impl Timer {
     /// What is recorded is a run that has ended, or when the timer was first loaded.
     fn started(&mut self, recorded: Option<i64>) -> Finding {
         let settled = self.ended.len().checked_sub(1 + UNRECORDED_MAX);
-        let settled = settled.map(|at| self.ended[at]).or(self.found);
+        let settled = settled.map(|at| self.ended[at]).max(self.found);
         let finding = match (recorded, settled) {
             (recorded, Some(settled)) if recorded.is_none_or(|recorded| recorded < settled) => {
                 Some(format!("the run of {settled} has ended; recorded is {recorded:?}"))
             }
-            (Some(recorded), _) if !self.ended.is_empty() => {
-                let is_known = self.ended.contains(&recorded) || self.found == Some(recorded);
+            (Some(recorded), _) if !self.ended_ever.is_empty() => {
+                let is_known = self.ended_ever.contains(&recorded) || self.found == Some(recorded);
                 // When it was first loaded.
-                let is_first = self.ended.iter().all(|ended| recorded < *ended);
+                let is_first = self.ended_ever.iter().all(|ended| recorded < *ended);
                 (!is_known && !is_first).then(|| format!("recorded is {recorded}, which has not ended"))
             }
             _ => None,
         };
         (self.last, self.found) = (recorded, recorded);
+        self.ended.clear();
         finding.map(|message| (Clause::TimerOnce, message))
     }
 
@@ -186,6 +189,7 @@ impl Timer {
         if matches!(ended, Ended::Ok | Ended::Permanent) {
             self.last = Some(scheduled);
             self.ended.push(scheduled);
+            self.ended_ever.insert(scheduled);
         }
         (ended == Ended::Ok).then_some(call)
     }

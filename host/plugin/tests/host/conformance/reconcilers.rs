@@ -243,6 +243,11 @@ async fn every_language_sets_the_children_of_an_object() {
         let refused = "written=0 pruned=0 refused=ConfigMap default/theirs skipped=true";
         assert_eq!(lines[1], refused, "{what}");
         assert_eq!(site.sent().0, Vec::<String>::new(), "{what}");
+        // No change leads to the next call, which comes nevertheless.
+        tokio::time::sleep(Duration::from_secs(61)).await;
+        let lines = site.new_lines().await;
+        let again = "reconcile default/a requeue-after 0 text=theirs behind";
+        assert!(lines.iter().any(|line| line == again), "{what}: {lines:?}");
     })
     .await;
 }

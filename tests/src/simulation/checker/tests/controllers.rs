@@ -119,18 +119,18 @@ fn run(scheduled_ms: i64, missed: u32, ended: Ended) -> [Controlled; 2] {
 #[test]
 fn timer_that_fires_twice_or_never_is_detected() {
     let runs = |runs: Vec<[Controlled; 2]>| violated(runs.concat());
-    let first = || run(5_000, 0, Ended::Ok);
-    assert_eq!(runs(vec![first(), run(10_000, 0, Ended::Ok)]), NOTHING);
+    let first = || run(10_000, 0, Ended::Ok);
+    assert_eq!(runs(vec![first(), run(20_000, 0, Ended::Ok)]), NOTHING);
     assert_eq!(
-        runs(vec![first(), run(20_000, 2, Ended::Ok)]),
+        runs(vec![first(), run(40_000, 2, Ended::Ok)]),
         NOTHING,
         "two are missed"
     );
-    let retried = vec![first(), run(10_000, 0, Ended::Retry), run(10_000, 0, Ended::Permanent)];
+    let retried = vec![first(), run(20_000, 0, Ended::Retry), run(20_000, 0, Ended::Permanent)];
     assert_eq!(runs(retried), NOTHING);
     assert_eq!(runs(vec![first(), first()]), [Clause::TimerOnce]);
     assert_eq!(
-        runs(vec![first(), run(15_000, 0, Ended::Ok)]),
+        runs(vec![first(), run(30_000, 0, Ended::Ok)]),
         [Clause::TimerOnce],
         "one is left out"
     );
@@ -141,13 +141,33 @@ fn timer_that_fires_twice_or_never_is_detected() {
 #[test]
 fn timer_without_its_record_after_a_kill_is_detected() {
     let process = |recorded: i64| {
-        let runs = (1..=4).flat_map(|number| run(5_000 * number, 0, Ended::Ok));
+        let runs = (1..=4).flat_map(|number| run(10_000 * number, 0, Ended::Ok));
         let recorded_ms = Some(recorded);
         let next = [Controlled::Killed, Controlled::Started { recorded_ms }];
         violated(runs.chain(next).collect())
     };
-    assert_eq!(process(20_000), NOTHING);
-    assert_eq!(process(10_000), NOTHING, "the last two were being recorded");
-    assert_eq!(process(5_000), [Clause::TimerOnce]);
-    assert_eq!(process(25_000), [Clause::TimerOnce], "it has not ended");
+    assert_eq!(process(40_000), NOTHING);
+    assert_eq!(process(20_000), NOTHING, "the last two were being recorded");
+    assert_eq!(process(10_000), [Clause::TimerOnce]);
+    assert_eq!(process(50_000), [Clause::TimerOnce], "it has not ended");
+    let short = |recorded| [run(20_000, 0, Ended::Ok).to_vec(), vec![Controlled::Killed, recorded]].concat();
+    let recorded = |recorded| Controlled::Started {
+        recorded_ms: Some(recorded),
+    };
+    let first = vec![recorded(10_000)];
+    let repeated = [
+        first.clone(),
+        short(recorded(10_000)),
+        short(recorded(10_000)),
+        short(recorded(10_000)),
+    ]
+    .concat();
+    assert_eq!(violated(repeated), NOTHING, "killed before each record");
+    let back = [
+        vec![recorded(10_000)],
+        short(recorded(20_000)),
+        vec![Controlled::Killed, recorded(10_000)],
+    ]
+    .concat();
+    assert_eq!(violated(back), [Clause::TimerOnce], "a record that is lost");
 }
