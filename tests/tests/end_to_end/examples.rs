@@ -1,5 +1,6 @@
 //! The examples in `plugins/`, each with the configuration in its README.
 
+mod image_updates;
 mod killed;
 mod namespace_provisioner;
 mod oom_to_slack;
