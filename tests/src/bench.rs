@@ -96,6 +96,9 @@ pub struct Args {
     /// Measure only the writes of `plugins/website`: this number of Websites, in each round, and a restart
     #[arg(long, value_name = "WEBSITES")]
     pub websites: Option<u32>,
+    /// Measure Kopf with the Websites, too: the folder of its Python packages
+    #[arg(long, value_name = "FOLDER", requires = "websites")]
+    pub kopf: Option<PathBuf>,
     /// Measure only the admin port, with this number of pods: what it costs events while it is busy, and how long an
     /// authorized `get` takes
     #[arg(long, value_name = "PODS")]
@@ -143,7 +146,7 @@ async fn measure(args: &Args) -> Result<bool> {
         return writes::measure(&cores, objects, args.rounds).await;
     }
     if let Some(count) = args.websites {
-        return websites::measure(&cores, count, args.rounds).await;
+        return websites::measure(&cores, count, args.rounds, args.kopf.as_deref()).await;
     }
     if let Some(objects) = args.budget {
         return budget::measure(&cores, objects, &args.max_bytes, args.rounds).await;

@@ -164,9 +164,14 @@ fn websites() -> Result<bool> {
         return Ok(true);
     }
     go_plugins::build_components()?;
+    let kopf = peers::kopf()?;
     report::step("websites (release build)");
     let mut command = benchmark()?;
-    Ok(cargo::status(command.args(["--websites", WEBSITES, "--rounds", "1"]))?.success())
+    command.args(["--websites", WEBSITES, "--rounds", "1"]);
+    if let Some(packages) = kopf {
+        command.arg("--kopf").arg(packages);
+    }
+    Ok(cargo::status(&mut command)?.success())
 }
 
 /// Builds the handlers of the table of languages. Those whose tool is missing are in the table as not measured.

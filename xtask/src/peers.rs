@@ -1,4 +1,4 @@
-//! Builds the programs that the benchmark compares with Informant: the same work with client-go and kube-rs, from
+//! Builds the programs that benchmarks compare with Informant: the same work with client-go, kube-rs and Kopf, from
 //! `tests/peers/`.
 
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{cargo, report, workspace};
+use crate::{cargo, pip, report, workspace};
 
 /// Builds the programs. Returns their names and paths.
 pub(crate) fn build() -> Result<Vec<(&'static str, PathBuf)>> {
@@ -14,6 +14,19 @@ pub(crate) fn build() -> Result<Vec<(&'static str, PathBuf)>> {
     let folder = std::path::absolute(workspace::target()?.join("peers"))?;
     std::fs::create_dir_all(&folder).with_context(|| format!("failed to create {}", folder.display()))?;
     Ok(vec![("client-go", client_go(&folder)?), ("kube-rs", kube_rs(&folder)?)])
+}
+
+/// Installs Kopf. Returns the folder of its packages; none without Python.
+pub(crate) fn kopf() -> Result<Option<PathBuf>> {
+    if !pip::is_there() {
+        report::skipped("Kopf", "there is no Python with pip");
+        return Ok(None);
+    }
+    report::step("installing Kopf");
+    let folder = std::path::absolute(workspace::target()?.join("peers").join("kopf"))?;
+    let requirements = workspace::root()?.join("tests/peers/kopf/requirements.txt");
+    pip::install_all(&requirements, &folder)?;
+    Ok(Some(folder))
 }
 
 fn client_go(folder: &Path) -> Result<PathBuf> {

@@ -18,6 +18,18 @@ pub(crate) fn is_there() -> bool {
 /// # Errors
 /// If pip cannot install it.
 pub(crate) fn install(package: &str, folder: &Path) -> Result<()> {
+    cargo::run(pip(folder).arg(package))
+}
+
+/// Installs what a file of requirements lists, as [`install`] does.
+///
+/// # Errors
+/// If pip cannot install it.
+pub(crate) fn install_all(requirements: &Path, folder: &Path) -> Result<()> {
+    cargo::run(pip(folder).arg("--requirement").arg(requirements))
+}
+
+fn pip(folder: &Path) -> Command {
     let mut command = Command::new("python3");
     command.args([
         "-m",
@@ -28,5 +40,6 @@ pub(crate) fn install(package: &str, folder: &Path) -> Result<()> {
         "--root-user-action=ignore",
     ]);
     command.args(["--no-deps", "--only-binary", ":all:", "--upgrade", "--target"]);
-    cargo::run(command.arg(folder).arg(package))
+    command.arg(folder);
+    command
 }

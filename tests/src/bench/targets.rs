@@ -25,6 +25,10 @@ pub(super) const WEBSITE_WRITES: f64 = 5.0;
 /// A restart takes less than this until the Websites are gone that were deleted meanwhile.
 pub(super) const WEBSITE_RESTART_SECONDS: f64 = 1.0;
 
+/// The maximum of the CPU and the memory for Websites, divided by those of Kopf.
+pub(super) const CPU_BY_KOPF: f64 = 0.25;
+pub(super) const MEMORY_BY_KOPF: f64 = 1.0 / 3.0;
+
 /// What a pod of 5.5 KB takes of which the cache has only the head, without index entries.
 pub(super) const SHED_POD_BYTES: f64 = 1_000.0;
 

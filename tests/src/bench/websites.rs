@@ -1,6 +1,10 @@
 //! The writes of a reconciler with children: `plugins/website` with Websites that have a host, from nothing to their
-//! status, and after a restart. The writes are counted at the server: as the used `times` of rules.
+//! status, and after a restart. The writes are counted at the server: as the used `times` of rules. Kopf, if it is
+//! installed, does the same work in the same run.
 
+mod kopf;
+
+use std::fmt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -11,6 +15,7 @@ use serde_json::{Value, json};
 use super::cores::Cores;
 use super::rig::Rig;
 use super::targets;
+use super::usage::{self, Usage};
 use crate::client::Client;
 use crate::daemon::Daemon;
 use crate::{guests, wait};
@@ -43,39 +48,46 @@ struct Writes {
     events: u64,
 }
 
+/// What was needed until every Website has its status, and nothing more is written.
+struct Made {
+    took: Duration,
+    writes: Writes,
+    usage: Usage,
+}
+
 /// What one round has shown.
 struct Round {
-    /// Until every Website has its status.
-    took: Duration,
-    made: Writes,
+    made: Made,
     /// From the start until the deleted Websites are gone.
     restart: Duration,
     after_restart: Writes,
 }
 
 /// Measures `rounds` rounds with `count` Websites each, and prints them. Returns whether all meet the targets.
-pub(super) async fn measure(cores: &Cores, count: u32, rounds: u32) -> Result<bool> {
+pub(super) async fn measure(cores: &Cores, count: u32, rounds: u32, kopf: Option<&Path>) -> Result<bool> {
     let most = f64::from(count) * targets::WEBSITE_WRITES;
     println!("\n{count} Websites with a Deployment, a Service, an Ingress, a finalizer and a status each");
     let mut met = true;
     for number in 1..=rounds {
         let Round {
-            took,
             made,
             restart,
             after_restart,
         } = measure_round(cores, count).await?;
-        let is_met = made.objects as f64 <= most && restart.as_secs_f64() < targets::WEBSITE_RESTART_SECONDS;
+        let is_met = made.writes.objects as f64 <= most && restart.as_secs_f64() < targets::WEBSITE_RESTART_SECONDS;
         println!(
-            "run {number}: {} writes and {} Events in {took:.1?}; a restart after {DELETED} deletes: {restart:.2?} until \
-             they are gone, {} writes and {} Events: {}",
-            made.objects,
-            made.events,
+            "run {number}: {made}; a restart after {DELETED} deletes: {restart:.2?} until they are gone, {} writes and {} \
+             Events: {}",
             after_restart.objects,
             after_restart.events,
             if is_met { "ok" } else { "missed" }
         );
         met &= is_met;
+        if let Some(packages) = kopf {
+            let by_kopf = kopf::measure(cores, count, packages).await?;
+            println!("Kopf:  {by_kopf}");
+            met &= compare(&made.usage, &by_kopf.usage);
+        }
     }
     println!(
         "{}: at most {most:.0} writes without Events, the restart below {} s",
@@ -83,6 +95,39 @@ pub(super) async fn measure(cores: &Cores, count: u32, rounds: u32) -> Result<bo
         targets::WEBSITE_RESTART_SECONDS
     );
     Ok(met)
+}
+
+impl fmt::Display for Made {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Made { took, writes, usage } = self;
+        let megabytes = usage.resident_bytes / 1e6;
+        let (objects, events, cpu) = (writes.objects, writes.events, usage.cpu.as_secs_f64());
+        write!(
+            f,
+            "{objects} writes and {events} Events in {took:.1?}, {cpu:.2} s of CPU, {megabytes:.0} MB"
+        )
+    }
+}
+
+/// Prints how much Informant needs of what Kopf does. Returns whether that is little enough.
+fn compare(own: &Usage, kopf: &Usage) -> bool {
+    let shares = [
+        (
+            "CPU",
+            own.cpu.as_secs_f64() / kopf.cpu.as_secs_f64(),
+            targets::CPU_BY_KOPF,
+        ),
+        (
+            "memory",
+            own.resident_bytes / kopf.resident_bytes,
+            targets::MEMORY_BY_KOPF,
+        ),
+    ];
+    for (what, share, most) in shares {
+        let word = if share <= most { "ok" } else { "missed" };
+        println!("{word}: {share:.2} of Kopf's {what}, at most {most:.2}");
+    }
+    shares.iter().all(|(_, share, most)| share <= most)
 }
 
 async fn measure_round(cores: &Cores, count: u32) -> Result<Round> {
@@ -100,7 +145,8 @@ async fn measure_round(cores: &Cores, count: u32) -> Result<Round> {
     let ready = wait_until_ready(&client, count).await;
     ready.with_context(|| daemon.process().tail())?;
     let took = began.elapsed();
-    let made = settled(&client).await?;
+    let writes = settled(&client).await?;
+    let usage = usage_of(daemon.process().id().context("Informant has ended")?)?;
     drop(daemon);
 
     for number in 0..DELETED {
@@ -114,13 +160,21 @@ async fn measure_round(cores: &Cores, count: u32) -> Result<Round> {
     let restart = began.elapsed();
     let after = settled(&client).await?;
     Ok(Round {
-        took,
-        made,
+        made: Made { took, writes, usage },
         restart,
         after_restart: Writes {
             objects: after.objects - before.objects,
             events: after.events - before.events,
         },
+    })
+}
+
+/// Without child processes: a component is compiled in one, once.
+fn usage_of(process: u32) -> Result<Usage> {
+    let cpu = usage::threads(process)?;
+    Ok(Usage {
+        cpu,
+        ..usage::of(process)?
     })
 }
 

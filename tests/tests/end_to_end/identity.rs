@@ -19,20 +19,28 @@ async fn audit_log_has_the_service_account_of_a_plugin() {
     }
 }
 
-async fn audited(cluster: &Cluster) -> Result<()> {
-    let component = guests::component("image-mark")?;
-    let config = format!(
-        "[informer.pods]\nresource = \"v1/pods\"\nnamespaces = [\"default\"]\n\n\
-         [plugin.image-mark]\ncomponent = {component:?}\ninformers = [\"pods\"]\nas = \"{PLUGIN}\"\n\
-         allow.kube = [{{ verbs = [\"patch\"], resource = \"v1/pods\", namespaces = [\"default\"] }}]\n"
-    );
+/// Applies what `informant rbac` prints for a configuration.
+async fn grant(cluster: &Cluster, config: &str) -> Result<()> {
     let (config_file, rights) = (cluster.folder().join("as.toml"), cluster.folder().join("as.yaml"));
-    std::fs::write(&config_file, &config)?;
+    std::fs::write(&config_file, config)?;
     let args = ["rbac", "-n", "default", "-c", &config_file.display().to_string()];
     let (code, printed) = run(&guests::informant()?, &args).await?;
     ensure!(code == 0, "{printed}");
     std::fs::write(&rights, printed)?;
     kubectl(cluster, &["apply", "-f", &rights.display().to_string()]).await?;
+    Ok(())
+}
+
+async fn audited(cluster: &Cluster) -> Result<()> {
+    let component = guests::component("image-mark")?;
+    let config = format!(
+        "[informer.pods]\nresource = \"v1/pods\"\nnamespaces = [\"default\"]\n\n\
+         [plugin.image-mark]\ncomponent = {component:?}\ninformers = [\"pods\"]\nas = \"{PLUGIN}\"\n\
+         retry = {{ initial = \"100ms\", max = \"1s\" }}\n\
+         allow.kube = [{{ verbs = [\"patch\"], resource = \"v1/pods\", namespaces = [\"default\"] }}]\n"
+    );
+    // As itself, it may patch pods. It may not be another one.
+    grant(cluster, &config.replace(&format!("as = \"{PLUGIN}\"\n"), "")).await?;
     // Its pods run as this one, which a controller would create.
     kubectl(cluster, &["create", "serviceaccount", "default", "-n", "default"]).await?;
     let token = kubectl(cluster, &["create", "token", "informant", "-n", "default"]).await?;
@@ -42,6 +50,17 @@ async fn audited(cluster: &Cluster) -> Result<()> {
     client.post(&pods(""), &pod("floats", "nginx")).await?;
     let daemon = Daemon::start(cluster.folder(), &kubeconfig, &config).await?;
     daemon.wait_until_ready().await?;
+    wait::until("the write to be refused", ARRIVES_WITHIN, async || {
+        let retries = daemon.command(&["plugin", "retries", "image-mark", "-o", "json"]).await;
+        let (_, retries, _) = retries.map_err(|error| format!("{error:#}"))?;
+        match retries.contains("cannot impersonate") {
+            true => Ok(()),
+            false => Err(retries),
+        }
+    })
+    .await?;
+
+    grant(cluster, &config).await?;
     wait::until("the pod to be marked", ARRIVES_WITHIN, async || {
         let pod = client.get(&pods("floats")).await;
         let pod = pod.map_err(|error| format!("{error:#}"))?;
@@ -53,9 +72,9 @@ async fn audited(cluster: &Cluster) -> Result<()> {
     .await?;
 
     let requests = cluster.audit_log().read_new()?;
-    let of = |verb: &'static str| requests.iter().filter(move |one| one.request.starts_with(verb));
-    let written = |one: &&informant_tests::cluster::Request| one.code == 200 && one.request.contains("/pods/floats");
-    ensure!(of("patch ").filter(written).count() > 0, "no write: {requests:#?}");
+    let answered = requests.iter().filter(|one| one.code == 200);
+    let of = |verb: &'static str| answered.clone().filter(move |one| one.request.starts_with(verb));
+    ensure!(of("patch ").count() > 0, "no write: {requests:#?}");
     ensure!(
         of("patch ").all(|one| (&*one.user, &*one.impersonated) == (INFORMANT, PLUGIN)),
         "written as another user: {requests:#?}"

@@ -162,6 +162,13 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("plugin effects", &["informant plugin effects greeter"]),
+    (
+        "plugin finalizers",
+        &[
+            "informant plugin finalizers website",
+            "informant plugin finalizers website --resource example.com/v1/websites --remove",
+        ],
+    ),
     ("completions", &["informant completions bash > informant.bash"]),
 ];
 

@@ -151,6 +151,75 @@ async fn children_that_are_no_longer_wanted_are_deleted() {
     daemon.stop().await;
 }
 
+/// Its children are of another kind than those in its manifest, or of another namespace than their owner.
+const CANNOT_OWN: &str = r#"
+import { kube } from "informant";
+export const manifest = {
+  reconciler: { for: { apiVersion: "v1", kind: "ConfigMap", labelSelector: "site" }, owns: [{ apiVersion: "v1", kind: "Secret" }] },
+};
+const wanted = {
+  a: { apiVersion: "v1", kind: "Pod", metadata: { name: "p" } },
+  b: { apiVersion: "v1", kind: "Secret", metadata: { name: "s", namespace: "kube-system" } },
+};
+export const reconcile = (map, request) => kube.children(request, { whole: [wanted[request.name]] });
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn children_that_cannot_be_owned_are_refused() {
+    let (world, daemon) = start(CANNOT_OWN).await;
+    let other = map("b", "b25l");
+    world.server.create("v1/configmaps", "default", other).unwrap();
+    let reasons = until("two dead letters", async || {
+        let letters = daemon.json("/api/v1/dead-letters").await;
+        let items = letters["items"].as_array().cloned().unwrap_or_default();
+        let errors = items
+            .iter()
+            .filter_map(|item| item["error"].as_str().map(str::to_owned));
+        let mut errors: Vec<String> = errors.collect();
+        errors.sort();
+        match errors.len() {
+            2 => Ok(errors.join("\n")),
+            _ => Err(letters.to_string()),
+        }
+    })
+    .await;
+    for reason in [
+        "Pod p: v1 Pod is not in `reconciler.owns` of the manifest: name it there",
+        "Secret s: an owner in the namespace default can only own objects there; the API server would delete others",
+    ] {
+        assert!(reasons.contains(reason), "{reasons}");
+    }
+    daemon.stop().await;
+}
+
+/// Each call gives its child another value, and so leads to the next one.
+const CHASES_ITSELF: &str = r#"
+import { kube } from "informant";
+export const manifest = {
+  reconciler: { for: { apiVersion: "v1", kind: "ConfigMap", labelSelector: "site" }, owns: [{ apiVersion: "v1", kind: "Secret" }] },
+};
+let calls = 0;
+export function reconcile(map, request) {
+  calls += 1;
+  const secret = { apiVersion: "v1", kind: "Secret", metadata: { name: "x" }, stringData: { calls: `${calls}` } };
+  kube.children(request, { whole: [secret] });
+}
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reconciler_that_leads_to_itself_is_spaced_and_named() {
+    let (_world, daemon) = start(CHASES_ITSELF).await;
+    until("the calls to be spaced", async || {
+        let plugins = daemon.json("/api/v1/plugins").await;
+        match &plugins["items"][0]["writesSpacedKeys"][0] {
+            key if key["object"] == "default/a" && key["target"] == "v1/secrets default/x" => Ok(()),
+            _ => Err(plugins.to_string()),
+        }
+    })
+    .await;
+    daemon.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn only_what_the_manifest_names_leads_to_a_call() {
     let (world, daemon) = start(&watching("\"namespace\"")).await;
