@@ -56,10 +56,18 @@ struct ImageUpdates {
     known: BTreeMap<String, Known>,
 }
 
-/// When a repository was asked, in seconds since 1970, and the newest tag for each tag in use that has a newer one.
+/// When a repository was asked, in seconds since 1970, and what is known of each tag in use.
 struct Known {
     asked: u64,
-    newest: BTreeMap<String, Option<String>>,
+    newest: BTreeMap<String, Newest>,
+}
+
+/// The newest tag of the form of another one.
+enum Newest {
+    /// The registry has not answered yet.
+    Unknown,
+    Itself,
+    Other(String),
 }
 
 /// A workload, and its images with a tag.
@@ -134,7 +142,7 @@ impl ImageUpdates {
                 Some(known) if images.iter().any(|image| !known.newest.contains_key(&image.tag)) => 0,
                 Some(known) => known.asked,
             };
-            if asked + self.config.every_hours * 3_600 <= now {
+            if asked.saturating_add(self.config.every_hours.saturating_mul(3_600)) <= now {
                 due.push((asked, repository.clone()));
             }
         }
@@ -143,7 +151,10 @@ impl ImageUpdates {
             let images = &used[&repository];
             let newest = match self.config.registries.tags(images[0]) {
                 Ok(tags) => {
-                    let newest = |tag: &str| version::newest(tag, tags.iter().map(String::as_str)).map(str::to_owned);
+                    let newest = |tag: &str| match version::newest(tag, tags.iter().map(String::as_str)) {
+                        Some(newest) => Newest::Other(newest.to_owned()),
+                        None => Newest::Itself,
+                    };
                     images
                         .iter()
                         .map(|image| (image.tag.clone(), newest(&image.tag)))
@@ -158,7 +169,7 @@ impl ImageUpdates {
                         .map(|known| known.newest)
                         .unwrap_or_default();
                     for image in images {
-                        newest.entry(image.tag.clone()).or_insert(None);
+                        newest.entry(image.tag.clone()).or_insert(Newest::Unknown);
                     }
                     newest
                 }
@@ -171,12 +182,12 @@ impl ImageUpdates {
     fn mark(&self, Workload { item, images }: &Workload) -> Result<bool> {
         let mut updates = Vec::new();
         for image in images {
-            let Some(known) = self.known.get(&image.repository()) else {
-                // It is asked about in a later run.
-                return Ok(false);
-            };
-            if let Some(Some(newest)) = known.newest.get(&image.tag) {
-                updates.push(format!("{}:{newest}", image.repository()));
+            let known = self.known.get(&image.repository());
+            match known.and_then(|known| known.newest.get(&image.tag)) {
+                // An answer follows in a later run. Until then, what the annotation says stays.
+                None | Some(Newest::Unknown) => return Ok(false),
+                Some(Newest::Itself) => {}
+                Some(Newest::Other(newest)) => updates.push(format!("{}:{newest}", image.repository())),
             }
         }
         updates.dedup();
