@@ -19,6 +19,12 @@ pub trait Environment: Send + Sync + 'static {
     /// The current time. Never goes back.
     fn now(&self) -> Moment;
 
+    /// The current time of a clock that counts while the machine sleeps, for leases. Never goes back. Its moments must
+    /// not be compared with those of [`now`](Self::now).
+    fn boot_now(&self) -> Moment {
+        self.now()
+    }
+
     /// Completes after `duration`. Dropping it cancels.
     fn sleep(&self, duration: Duration) -> BoxFuture;
 

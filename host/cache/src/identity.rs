@@ -42,6 +42,16 @@ impl ObjectIdentity {
     }
 }
 
+/// A number for a list of texts that is equal in every process and version. No text may contain a 0x00.
+#[must_use]
+pub fn stable_hash(texts: &[&str]) -> u64 {
+    finalize(
+        texts
+            .iter()
+            .fold(FNV_OFFSET_BASIS, |hash, text| fnv1a(fnv1a(hash, text), "\0")),
+    )
+}
+
 const FNV_OFFSET_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
 const FNV_PRIME: u64 = 0x0100_0000_01b3;
 

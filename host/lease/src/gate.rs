@@ -1,0 +1,157 @@
+//! [`Gate`]: may an effect begin now?
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use informant_cache::Moment;
+
+use crate::times::LeaseTimes;
+
+/// Closed.
+const CLOSED: u64 = 0;
+
+/// Open in every moment.
+const ALWAYS: u64 = u64::MAX;
+
+/// What every effect asks first. Cheap to clone; clones are one gate.
+///
+/// # What it promises
+/// If each effect begins only while [`permit`](Self::permit) returns one, and each of its requests is cancelled at
+/// [`Permit::request_end`], then no request of a former holder arrives at the API server after the first one of its
+/// successor, with three exceptions that no lease can exclude:
+/// - the process was stopped, or its machine was, between asking and sending, for longer than the Lease lasts;
+/// - the process was stopped when it should have cancelled a request whose bytes had left, and something on the way
+///   held these back;
+/// - the clock of a machine does not count while the machine sleeps, as that of a paused virtual machine.
+///
+/// Only an [`Election`](crate::Election) opens it. A gate that was closed stays closed for that epoch: the Lease has to
+/// be acquired again.
+#[derive(Debug, Clone)]
+pub struct Gate(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    renew_deadline: Duration,
+    request_end: Duration,
+    /// When the last successful renewal was sent, in nanoseconds plus 1; [`CLOSED`] or [`ALWAYS`].
+    sent: AtomicU64,
+    epoch: AtomicU32,
+}
+
+/// An effect may begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Permit {
+    /// What shared state is stamped with: how often the Lease was acquired. Zero without a Lease.
+    pub epoch: u32,
+    /// When the effect's requests must have ended.
+    pub request_end: Moment,
+}
+
+impl Permit {
+    /// How long a request that starts now may take.
+    #[must_use]
+    pub fn remaining(&self, now: Moment) -> Duration {
+        self.request_end - now
+    }
+}
+
+impl Gate {
+    /// A gate that is closed.
+    pub(crate) fn closed(times: &LeaseTimes) -> Gate {
+        Gate::with(times, CLOSED)
+    }
+
+    /// The gate of a process that shares nothing with another one.
+    #[must_use]
+    pub fn always_open() -> Gate {
+        Gate::with(&LeaseTimes::DEFAULT, ALWAYS)
+    }
+
+    fn with(times: &LeaseTimes, sent: u64) -> Gate {
+        Gate(Arc::new(Inner {
+            renew_deadline: times.renew_deadline,
+            request_end: times.request_end,
+            sent: AtomicU64::new(sent),
+            epoch: AtomicU32::new(0),
+        }))
+    }
+
+    /// Whether an effect may begin at `now`, which the caller has just read from the clock that counts while the machine
+    /// sleeps.
+    #[must_use]
+    pub fn permit(&self, now: Moment) -> Option<Permit> {
+        let (sent, epoch) = self.read();
+        match sent {
+            CLOSED => None,
+            ALWAYS => Some(Permit {
+                epoch,
+                request_end: Moment::NEVER,
+            }),
+            sent => {
+                let sent = Moment::from_nanos(sent - 1);
+                (now < sent + self.0.renew_deadline).then(|| Permit {
+                    epoch,
+                    request_end: sent + self.0.request_end,
+                })
+            }
+        }
+    }
+
+    /// How long a request that starts now may take; `None` if it must not start.
+    #[must_use]
+    pub fn remaining(&self, now: Moment) -> Option<Duration> {
+        self.permit(now).map(|permit| permit.remaining(now))
+    }
+
+    /// Until when effects may begin if no renewal succeeds; `None` if it is closed.
+    #[must_use]
+    pub fn open_until(&self) -> Option<Moment> {
+        match self.read().0 {
+            CLOSED => None,
+            ALWAYS => Some(Moment::NEVER),
+            sent => Some(Moment::from_nanos(sent - 1) + self.0.renew_deadline),
+        }
+    }
+
+    /// Closes it for this epoch. The election notices it at its next step and no longer renews.
+    pub fn close(&self) {
+        self.0.sent.store(CLOSED, Ordering::SeqCst);
+    }
+
+    /// Opens it: the Lease was acquired by a request that was sent at `sent`.
+    pub(crate) fn open(&self, epoch: u32, sent: Moment) {
+        // A reader that sees the new epoch does not see the old moment.
+        self.close();
+        self.0.epoch.store(epoch, Ordering::SeqCst);
+        self.0.sent.store(stored(sent), Ordering::SeqCst);
+    }
+
+    /// Keeps it open: a renewal that was sent at `sent` has succeeded. False if it was closed meanwhile.
+    pub(crate) fn renew(&self, before: Moment, sent: Moment) -> bool {
+        let swapped = self
+            .0
+            .sent
+            .compare_exchange(stored(before), stored(sent), Ordering::SeqCst, Ordering::SeqCst);
+        swapped.is_ok()
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.0.sent.load(Ordering::SeqCst) == CLOSED
+    }
+
+    /// A moment and the epoch that it belongs to.
+    fn read(&self) -> (u64, u32) {
+        loop {
+            let epoch = self.0.epoch.load(Ordering::SeqCst);
+            let sent = self.0.sent.load(Ordering::SeqCst);
+            if self.0.epoch.load(Ordering::SeqCst) == epoch {
+                return (sent, epoch);
+            }
+        }
+    }
+}
+
+fn stored(sent: Moment) -> u64 {
+    sent.as_nanos().saturating_add(1).min(ALWAYS - 1)
+}

@@ -1,0 +1,162 @@
+//! What a Lease says: [`LeaseContent`], and with its version [`LeaseRecord`].
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use informant_object::ResourceVersion;
+
+/// The prefix of the annotations that belong to Informant. Others are left as they are.
+pub const ANNOTATION_PREFIX: &str = "informant/";
+
+/// The longest duration of a Lease that counts: 60 s, four times what Informant writes. A Lease that was edited by hand,
+/// or is another tool's, may say years; it is acquired after this time without a change.
+pub const LEASE_DURATION_MAX: Duration = Duration::from_secs(60);
+
+/// The size of [`Notes`], keys and values: 64 KiB, a quarter of what Kubernetes allows for all annotations of an object.
+/// Larger ones are refused when they are written. Of a Lease that somebody else wrote, what exceeds it is left out.
+pub const NOTES_BYTES_MAX: usize = 64 << 10;
+
+const PREFERRED: &str = "preferred";
+const RELEASED_BY: &str = "released-by";
+
+/// Small texts by name that a Lease carries for its readers, as annotations. Cheap to clone.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Notes {
+    texts: Arc<BTreeMap<Box<str>, Box<str>>>,
+    left_out: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the notes of a Lease have {bytes} bytes; at most {NOTES_BYTES_MAX} are written: publish less")]
+pub struct NotesTooLarge {
+    pub bytes: usize,
+}
+
+impl Notes {
+    /// Notes to write.
+    ///
+    /// # Errors
+    /// Above [`NOTES_BYTES_MAX`].
+    pub fn new<'a>(texts: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Notes, NotesTooLarge> {
+        let texts: BTreeMap<Box<str>, Box<str>> = texts
+            .into_iter()
+            .map(|(name, text)| (name.into(), text.into()))
+            .collect();
+        let bytes = texts.iter().map(|(name, text)| name.len() + text.len()).sum();
+        if bytes > NOTES_BYTES_MAX {
+            return Err(NotesTooLarge { bytes });
+        }
+        Ok(Notes {
+            texts: Arc::new(texts),
+            left_out: 0,
+        })
+    }
+
+    /// The note `name`.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.texts.get(name).map(|text| &**text)
+    }
+
+    /// All notes, sorted by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.texts.iter().map(|(name, text)| (&**name, &**text))
+    }
+
+    /// How many notes of a Lease were left out because they exceed [`NOTES_BYTES_MAX`].
+    #[must_use]
+    pub fn left_out(&self) -> usize {
+        self.left_out
+    }
+}
+
+/// What is written into a Lease, and read from it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaseContent {
+    /// The identity of the process that holds it; empty if none does.
+    pub holder: Arc<str>,
+    /// Whole seconds. Zero if the Lease has no duration that makes sense; at most [`LEASE_DURATION_MAX`].
+    pub duration: Duration,
+    /// How often the Lease was acquired: the epoch of its holder.
+    pub transitions: u32,
+    /// Who should acquire it next, in the opinion of the process that released it.
+    pub preferred: Option<Arc<str>>,
+    /// The process that has released it. A Lease without a holder that lacks this was emptied by hand, or has just been
+    /// created: somebody may still act.
+    pub released_by: Option<Arc<str>>,
+    pub notes: Notes,
+}
+
+/// A Lease at one version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaseRecord {
+    pub version: ResourceVersion,
+    pub uid: Arc<str>,
+    pub content: LeaseContent,
+}
+
+impl LeaseContent {
+    /// The content of an API object: `holderIdentity`, `leaseDurationSeconds`, `leaseTransitions` and all annotations.
+    pub fn from_parts<'a>(
+        holder: Option<&str>,
+        duration_seconds: Option<i32>,
+        transitions: Option<i32>,
+        annotations: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> LeaseContent {
+        let seconds = u64::try_from(duration_seconds.unwrap_or_default()).unwrap_or_default();
+        let mut content = LeaseContent {
+            holder: holder.unwrap_or_default().into(),
+            duration: Duration::from_secs(seconds).min(LEASE_DURATION_MAX),
+            transitions: u32::try_from(transitions.unwrap_or_default()).unwrap_or_default(),
+            preferred: None,
+            released_by: None,
+            notes: Notes::default(),
+        };
+        let (mut texts, mut bytes) = (BTreeMap::new(), 0);
+        for (name, text) in annotations {
+            match name.strip_prefix(ANNOTATION_PREFIX) {
+                Some(PREFERRED) => content.preferred = Some(text.into()),
+                Some(RELEASED_BY) => content.released_by = Some(text.into()),
+                Some(name) if bytes + name.len() + text.len() <= NOTES_BYTES_MAX => {
+                    bytes += name.len() + text.len();
+                    texts.insert(name.into(), text.into());
+                }
+                Some(_) => content.notes.left_out += 1,
+                None => {}
+            }
+        }
+        content.notes.texts = Arc::new(texts);
+        content
+    }
+
+    /// `leaseDurationSeconds`.
+    #[must_use]
+    pub fn duration_seconds(&self) -> i32 {
+        i32::try_from(self.duration.as_secs()).unwrap_or(i32::MAX)
+    }
+
+    /// `leaseTransitions`. Stays at its largest value when it is reached, which only an edit by hand can do.
+    #[must_use]
+    pub fn lease_transitions(&self) -> i32 {
+        i32::try_from(self.transitions).unwrap_or(i32::MAX)
+    }
+
+    /// The annotations to write, with their prefix; `None` removes one. Others of the object stay as they are.
+    pub fn annotations(&self) -> impl Iterator<Item = (String, Option<&str>)> {
+        let own = [
+            (PREFERRED, self.preferred.as_deref()),
+            (RELEASED_BY, self.released_by.as_deref()),
+        ];
+        let notes = self.notes.iter().map(|(name, text)| (name, Some(text)));
+        own.into_iter()
+            .chain(notes)
+            .map(|(name, text)| (format!("{ANNOTATION_PREFIX}{name}"), text))
+    }
+
+    /// Whether the process that held it has said that it no longer acts.
+    #[must_use]
+    pub fn is_released(&self) -> bool {
+        self.holder.is_empty() && self.released_by.is_some()
+    }
+}
