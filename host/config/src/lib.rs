@@ -15,14 +15,14 @@
 //! table
 //! listen pointers resources script_runners state cache http allow_http plugins timers
 //! allow cluster health informer
-//! admin plugin
+//! admin ha plugin
 //! references
 //! ```
 //!
 //! - `source`, `problem`: a text with positions, and what is wrong in it.
 //! - `table`, `units`, `name`: typed access to a table, whose getters are the list of its keys.
-//! - One module for each section, with what belongs to it: `admin`, `cache`, `cluster`, `health`, `http`, `informer`,
-//!   `plugin`, `plugins`, `script_runners`, `state`; `allow`, `allow_http`, `listen`, `pointers` and `resources` read
+//! - One module for each section, with what belongs to it: `admin`, `cache`, `cluster`, `ha`, `health`, `http`,
+//!   `informer`, `plugin`, `plugins`, `script_runners`, `state`; `allow`, `allow_http`, `listen`, `pointers` and `resources` read
 //!   parts of them.
 //! - `references`: checks across sections.
 
@@ -31,6 +31,7 @@ mod allow;
 mod allow_http;
 mod cache;
 mod cluster;
+mod ha;
 mod health;
 mod http;
 mod informer;
@@ -59,6 +60,7 @@ pub use admin::{
 };
 pub use cache::CacheSection;
 pub use cluster::ClusterSection;
+pub use ha::{HaSection, HaSpeed};
 pub use health::{HEALTH_LISTEN_DEFAULT, HealthSection};
 pub use http::HttpSection;
 pub use informer::InformerSection;
@@ -82,6 +84,8 @@ pub struct Config {
     /// The clusters by name; the single one of `[cluster]` has the empty name. Never empty.
     pub clusters: BTreeMap<String, Located<ClusterSection>>,
     pub admin: AdminSection,
+    /// None: one process acts alone.
+    pub ha: Option<HaSection>,
     pub health: HealthSection,
     pub http: HttpSection,
     pub cache: CacheSection,
@@ -204,6 +208,7 @@ fn read(root: &Table<'_>) -> Config {
     let config = Config {
         path: root.reporter().file().path().to_owned(),
         health: health::read(root, admin.listen),
+        ha: ha::read(root, &clusters),
         admin,
         clusters,
         http: http::read(root),

@@ -20,7 +20,7 @@
 //! ```layers
 //! sync
 //! activities age config_file directories escape exit files key_file kube_api memory_limit metrics recorded runbooks
-//! cluster http_client logging rbac script_runners server
+//! cluster http_client logging rbac replicas script_runners server
 //! guests
 //! daemon
 //! admin signals
@@ -47,6 +47,7 @@ mod memory_limit;
 mod metrics;
 mod rbac;
 mod recorded;
+mod replicas;
 mod runbooks;
 mod script_runners;
 mod server;
