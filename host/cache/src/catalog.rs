@@ -9,6 +9,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use informant_object::SourceId;
 
 use crate::budget::CacheBudget;
+use crate::kept_deletes::KeptDeletes;
 use crate::readiness::{Awaited, Readiness, ReadyWatch};
 use crate::source::{Source, SourceInfo};
 use crate::store::Garbage;
@@ -18,6 +19,7 @@ use crate::store::Garbage;
 pub struct Catalog {
     sources: Arc<RwLock<Sources>>,
     budget: CacheBudget,
+    kept_deletes: KeptDeletes,
 }
 
 #[derive(Debug, Default)]
@@ -63,6 +65,12 @@ impl Catalog {
     #[must_use]
     pub fn budget(&self) -> &CacheBudget {
         &self.budget
+    }
+
+    /// The deletes that are kept of all sources: none, until that is switched on.
+    #[must_use]
+    pub fn kept_deletes(&self) -> &KeptDeletes {
+        &self.kept_deletes
     }
 
     /// Adds a source, [`SourceState::Syncing`](crate::SourceState::Syncing) and empty, with a new id.

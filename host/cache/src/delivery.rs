@@ -3,6 +3,7 @@
 //! Nothing here knows the listener: it decides when each of these changes.
 
 pub(crate) mod accepted_states;
+pub(crate) mod beginning;
 pub(crate) mod change;
 pub(crate) mod dead_letters;
 pub(crate) mod lanes;

@@ -11,7 +11,7 @@ use std::fmt;
 
 use informant_object::SourceId;
 
-use crate::listener::{ListenerHandle, ObjectChange};
+use crate::listener::{ListenerHandle, ObjectChange, ResumeState};
 use crate::{Moment, Snapshot};
 
 /// Persists the changes of one source, then forwards them to its listeners. Called only by the source's informer loop;
@@ -24,11 +24,16 @@ pub trait Journal: Send + Sync + fmt::Debug {
     /// all other calls.
     fn begin(&self, source: SourceId, snapshot: &Snapshot, restored: bool);
 
-    /// Attaches `listener`, by `Feed::attach` or `Feed::attach_resumed`.
-    fn attach(&self, listener: &ListenerHandle, now: Moment);
+    /// Attaches `listener`, by `Feed::attach` or `Feed::attach_resumed`. If another process has called it until now,
+    /// `takeover` says what is left; it comes [after](ResumeState::then) what is persisted.
+    fn attach(&self, listener: &ListenerHandle, takeover: Option<ResumeState>, now: Moment);
 
     /// Detaches `listener`. No deletes are delivered.
     fn detach(&self, listener: &ListenerHandle);
+
+    /// Hands `listener` over to another process, by `Feed::hand_over`. What is persisted of it stays, for the case that
+    /// this process is the next that calls it.
+    fn hand_over(&self, listener: &ListenerHandle);
 
     /// Transfers `listener` to this source from others by calling `apply` (`Feed::transfer`) in order:
     /// `listener` receives no changes pushed before this call, and all pushed after it.

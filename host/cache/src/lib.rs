@@ -22,7 +22,7 @@
 //!
 //! ```layers
 //! budget environment identity index readiness seeded_bug
-//! backoff log_throttle token_bucket version_guard
+//! backoff kept_deletes log_throttle token_bucket version_guard
 //! catalog source store
 //! delivery
 //! listener
@@ -42,6 +42,7 @@ mod identity;
 mod index;
 pub mod index_feed;
 mod journal;
+mod kept_deletes;
 pub mod listener;
 mod log_throttle;
 mod readiness;
@@ -68,6 +69,7 @@ pub use index::{
 };
 pub use index_feed::IndexFeedHandle;
 pub use journal::Journal;
+pub use kept_deletes::{KEPT_DELETES_BYTES_MAX, KEPT_DELETES_MAX, KeptDelete, KeptDeletes, KeptDeletesStats};
 pub use listener::ListenerHandle;
 pub use log_throttle::{LinesDue, LogThrottle};
 pub use readiness::{Awaited, ReadyWatch};

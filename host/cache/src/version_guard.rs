@@ -165,6 +165,13 @@ impl VersionGuard {
         self.high_water.max(self.bookmark)
     }
 
+    /// The highest version of a list or an event in this epoch: what came before it has been seen, which does not hold
+    /// for the version of a bookmark. None once versions are not compared.
+    #[must_use]
+    pub fn seen_through(&self) -> Option<u64> {
+        self.high_water.filter(|_| self.is_on())
+    }
+
     /// Resumes from the high-water of an earlier process. Call it before any check.
     pub fn resume_from(&mut self, high_water: u64) {
         self.high_water = self.high_water.max(Some(high_water));

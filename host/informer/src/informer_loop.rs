@@ -21,9 +21,9 @@ mod shedding;
 
 use std::sync::Arc;
 
-use informant_cache::listener::ObjectChange;
+use informant_cache::listener::{Beginning, ObjectChange};
 use informant_cache::seeded_bug::{SeededBug, seeded_bug};
-use informant_cache::{Batch, DeltaFifo, Environment, ListenerHandle, Moment, StoreWriter, VersionGuard};
+use informant_cache::{Batch, DeltaFifo, Environment, KeptDeletes, ListenerHandle, Moment, StoreWriter, VersionGuard};
 use informant_object::{Key, Object, SourceId};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -71,6 +71,8 @@ pub(crate) struct LoopParts {
     pub(crate) native_indexes: Vec<(String, u64)>,
     /// Persists what is published, and delivers to the listeners instead of the loop.
     pub(crate) durable: Option<DurableSource>,
+    /// Keeps deletes for handlers that another process calls.
+    pub(crate) kept_deletes: KeptDeletes,
     /// Ends the reflector that sends `updates`.
     pub(crate) reflector: CancellationToken,
 }
@@ -87,6 +89,10 @@ pub(crate) struct InformerLoop {
     /// How many of `changes` were sent to index plugins.
     fed_changes: usize,
     listeners: Vec<ListenerHandle>,
+    /// How the listeners begin once the first list is there.
+    beginnings: Vec<(ListenerHandle, Beginning)>,
+    /// The version of the list that is being applied.
+    listing: Option<u64>,
     feeds: IndexFeeds,
     index_warnings: IndexWarnings,
     guard: VersionGuard,
@@ -114,6 +120,8 @@ impl InformerLoop {
             _membership: Membership(Arc::clone(&parts.cache)),
             changes: Vec::with_capacity(BATCH_DELTAS_MAX),
             listeners: Vec::new(),
+            beginnings: Vec::new(),
+            listing: None,
             fed_changes: 0,
             feeds: IndexFeeds::default(),
             index_warnings: IndexWarnings::default(),
@@ -251,6 +259,9 @@ impl InformerLoop {
         if let Some(version) = fifo.fresh_as_of() {
             status.set_version(&version);
             store.set_version(version, self.guard.epoch());
+        }
+        if fifo.is_empty() {
+            store.set_complete_through(self.guard.seen_through());
         }
         store.publish();
         status.published.notify();

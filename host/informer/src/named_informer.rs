@@ -10,7 +10,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use informant_cache::{CacheBudget, Catalog, Environment, IndexFeedHandle, ListenerHandle, SourceState};
+use informant_cache::listener::Beginning;
+use informant_cache::{CacheBudget, Catalog, Environment, IndexFeedHandle, ListenerHandle, SourceInfo, SourceState};
 use informant_spec::GroupVersionResource;
 use tokio_util::sync::CancellationToken;
 
@@ -290,13 +291,26 @@ impl NamedInformer {
     /// # Errors
     /// [`InformerStopped`] after [`stop`](Self::stop).
     pub fn add_listener(&self, listener: ListenerHandle) -> Result<(), InformerStopped> {
+        self.begin_listener(listener, |_| Beginning::Start)
+    }
+
+    /// As [`add_listener`](Self::add_listener); `beginning` says how the listener begins with each of the current
+    /// sources, also with one that has not synced yet. With future sources it starts.
+    ///
+    /// # Errors
+    /// As [`add_listener`](Self::add_listener).
+    pub fn begin_listener(
+        &self,
+        listener: ListenerHandle,
+        beginning: impl Fn(&SourceInfo) -> Beginning,
+    ) -> Result<(), InformerStopped> {
         let mut members = self.0.members();
         members.running()?;
         if members.listeners.iter().any(|known| known.ptr_eq(&listener)) {
             return Ok(());
         }
         for source in members.sources.values() {
-            source.add_listener(listener.clone())?;
+            source.begin_listener(listener.clone(), beginning(source.info()))?;
         }
         members.listeners.push(listener);
         Ok(())
@@ -308,6 +322,16 @@ impl NamedInformer {
         members.listeners.retain(|known| !known.ptr_eq(listener));
         for source in members.sources.values().chain(&members.draining) {
             source.remove_listener(listener);
+        }
+    }
+
+    /// As [`remove_listener`](Self::remove_listener), for a handler that another process calls from now on: its queued
+    /// events of this informer count as handed over. It may be added again.
+    pub fn hand_over(&self, listener: &ListenerHandle) {
+        let mut members = self.0.members();
+        members.listeners.retain(|known| !known.ptr_eq(listener));
+        for source in members.sources.values().chain(&members.draining) {
+            source.hand_over(listener);
         }
     }
 

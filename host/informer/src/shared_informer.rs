@@ -12,10 +12,10 @@ mod tests;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use informant_cache::listener::ListenerOptions;
+use informant_cache::listener::{Beginning, ListenerOptions};
 use informant_cache::{
     CacheBudget, Catalog, Environment, EventHandler, IndexConflict, IndexFeedHandle, IndexFunc, ListenerHandle,
-    Snapshot, Source,
+    Snapshot, Source, SourceInfo,
 };
 use informant_object::SourceId;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -246,7 +246,7 @@ impl SharedInformer {
         );
         members.handlers.retain(|known| !known.has_ended());
         members.handlers.push(registration.clone());
-        self.send_command(Control::AddListener(listener))?;
+        self.send_command(Control::AddListener(listener, Beginning::Start))?;
         Ok(registration)
     }
 
@@ -276,13 +276,21 @@ impl SharedInformer {
     /// # Errors
     /// [`InformerStopped`] after [`stop`](Self::stop).
     pub fn add_listener(&self, listener: ListenerHandle) -> Result<(), InformerStopped> {
+        self.begin_listener(listener, Beginning::Start)
+    }
+
+    /// As [`add_listener`](Self::add_listener), and says how the listener begins.
+    ///
+    /// # Errors
+    /// As [`add_listener`](Self::add_listener).
+    pub fn begin_listener(&self, listener: ListenerHandle, beginning: Beginning) -> Result<(), InformerStopped> {
         let mut members = self.members();
         if members.stopped {
             return Err(InformerStopped);
         }
         if !members.listeners.iter().any(|known| known.ptr_eq(&listener)) {
             members.listeners.push(listener.clone());
-            self.send_command(Control::AddListener(listener))?;
+            self.send_command(Control::AddListener(listener, beginning))?;
         }
         Ok(())
     }
@@ -293,6 +301,20 @@ impl SharedInformer {
         self.members().listeners.retain(|known| !known.ptr_eq(listener));
         // Without a loop nothing is delivered.
         let _ = self.send_command(Control::RemoveListener(listener.clone()));
+    }
+
+    /// As [`remove_listener`](Self::remove_listener), for a handler that another process calls from now on: its queued
+    /// events count as handed over. It may be added again.
+    pub fn hand_over(&self, listener: &ListenerHandle) {
+        self.members().listeners.retain(|known| !known.ptr_eq(listener));
+        // Without a loop nothing is delivered.
+        let _ = self.send_command(Control::HandOver(listener.clone()));
+    }
+
+    /// The identity of the source.
+    #[must_use]
+    pub fn info(&self) -> &SourceInfo {
+        self.source.info()
     }
 
     /// Adds native indexes, all or none, and backfills them from the store. Resolves once they are ready.

@@ -466,6 +466,7 @@ impl From<Reason> for types::Reason {
             Reason::RequeueAfter => types::Reason::RequeueAfter,
             Reason::Trigger => types::Reason::Trigger,
             Reason::Related => types::Reason::Related,
+            Reason::Takeover => types::Reason::Takeover,
         }
     }
 }

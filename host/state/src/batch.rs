@@ -99,7 +99,7 @@ impl PersistedSource {
                     }
                     current = snapshot.clone();
                 }
-                JournalEntry::Attach(listener, _) => {
+                JournalEntry::Attach(listener, ..) => {
                     if let Some(mut resume) = self.persist_attach(tables, listener, names)? {
                         if !was_known && !seeded_bug(SeededBug::LaterDeletesResumed) {
                             // All deletes of this batch are stored already; the listener receives the later ones as
@@ -119,6 +119,7 @@ impl PersistedSource {
                         tables.clear_handler(self.number, &name)?;
                     }
                 }
+                JournalEntry::HandOver(listener) => self.release_listener(listener),
                 JournalEntry::Flush(_) => {}
             }
         }

@@ -26,7 +26,7 @@ impl PersistedSource {
                         self.metrics.unkept.inc_by(changes.len() as u64);
                     }
                 }
-                JournalEntry::Attach(listener, _) => {
+                JournalEntry::Attach(listener, ..) => {
                     if self.record_attach(listener, names) && !self.is_transient {
                         // It may know anything from before.
                         batch.resumes.insert(place, ResumeState::default());
@@ -34,6 +34,7 @@ impl PersistedSource {
                 }
                 JournalEntry::Transfer(listener, _) => drop(self.record_attach(listener, names)),
                 JournalEntry::Detach(listener) => drop(self.remove_listener(listener)),
+                JournalEntry::HandOver(listener) => self.release_listener(listener),
                 JournalEntry::Difference(..) | JournalEntry::Flush(_) => {}
             }
         }
@@ -84,7 +85,7 @@ impl PersistedSource {
         }
         // A listener that is attached in this batch is registered already, but receives nothing from before.
         let comes = |entry: &JournalEntry| match entry {
-            JournalEntry::Attach(listener, _) | JournalEntry::Transfer(listener, _) => Some(listener.clone()),
+            JournalEntry::Attach(listener, ..) | JournalEntry::Transfer(listener, _) => Some(listener.clone()),
             _ => None,
         };
         let mut later: Vec<ListenerHandle> = entries.iter().filter_map(comes).collect();
@@ -104,10 +105,14 @@ impl PersistedSource {
                     let changes = difference(&self.current, &snapshot, now);
                     self.push(id, snapshot, &changes, now, &later);
                 }
-                (JournalEntry::Attach(listener, now), Some(id)) => {
+                (JournalEntry::Attach(listener, takeover, now), Some(id)) => {
                     self.delivered(now);
                     self.gate_replays(&listener, id);
-                    match resumes.remove(&place) {
+                    let resume = match (resumes.remove(&place), takeover) {
+                        (Some(resume), Some(takeover)) => Some(resume.then(takeover)),
+                        (resume, takeover) => resume.or(takeover),
+                    };
+                    match resume {
                         Some(resume) => {
                             listener
                                 .feed()
@@ -117,6 +122,7 @@ impl PersistedSource {
                     }
                 }
                 (JournalEntry::Detach(listener), Some(id)) => listener.feed().detach(id),
+                (JournalEntry::HandOver(listener), Some(id)) => listener.feed().hand_over(id),
                 (JournalEntry::Transfer(listener, then), Some(id)) => {
                     self.gate_replays(&listener, id);
                     then();

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use informant_cache::listener::ObjectChange;
+use informant_cache::listener::{ObjectChange, ResumeState};
 use informant_cache::{Journal, ListenerHandle, Moment, Snapshot};
 use informant_object::SourceId;
 
@@ -26,8 +26,11 @@ pub(crate) enum JournalEntry {
         snapshot: Snapshot,
         restored: bool,
     },
-    Attach(ListenerHandle, Moment),
+    /// With what another process has left, if that called the handler until now.
+    Attach(ListenerHandle, Option<ResumeState>, Moment),
     Detach(ListenerHandle),
+    /// Another process calls the handler from now on.
+    HandOver(ListenerHandle),
     Transfer(ListenerHandle, Then),
     Push(Snapshot, Vec<ObjectChange>, Moment),
     /// All changes up to this snapshot.
@@ -134,7 +137,10 @@ impl SourceQueue {
             JournalEntry::Flush(then) | JournalEntry::Transfer(_, then) => then(),
             JournalEntry::Push(_, changes, _) => drop(self.metrics.untold.inc_by(changes.len() as u64)),
             JournalEntry::Difference(..) => drop(self.metrics.untold.inc()),
-            JournalEntry::Begin { .. } | JournalEntry::Attach(..) | JournalEntry::Detach(_) => {}
+            JournalEntry::Begin { .. }
+            | JournalEntry::Attach(..)
+            | JournalEntry::Detach(_)
+            | JournalEntry::HandOver(_) => {}
         }
     }
 
@@ -218,12 +224,16 @@ impl Journal for SourceJournal {
         });
     }
 
-    fn attach(&self, listener: &ListenerHandle, now: Moment) {
-        self.0.enqueue(JournalEntry::Attach(listener.clone(), now));
+    fn attach(&self, listener: &ListenerHandle, takeover: Option<ResumeState>, now: Moment) {
+        self.0.enqueue(JournalEntry::Attach(listener.clone(), takeover, now));
     }
 
     fn detach(&self, listener: &ListenerHandle) {
         self.0.enqueue(JournalEntry::Detach(listener.clone()));
+    }
+
+    fn hand_over(&self, listener: &ListenerHandle) {
+        self.0.enqueue(JournalEntry::HandOver(listener.clone()));
     }
 
     fn transfer(&self, listener: &ListenerHandle, apply: Then) {

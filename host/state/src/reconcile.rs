@@ -108,6 +108,7 @@ impl PersistedSource {
     /// The delete in a row, as handlers receive it.
     fn vanished(&self, key: &Key, row: &EndedRow) -> Vanished {
         Vanished {
+            received: None,
             key: key.clone(),
             last: self.last_state(key.as_ref(), row),
             final_state_unknown: row.unknown,
@@ -221,6 +222,7 @@ impl PersistedSource {
             accepted,
             dead_letters,
             requeues: self.restored_requeues(tables, name)?,
+            is_takeover: false,
         })
     }
 

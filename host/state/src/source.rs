@@ -209,6 +209,21 @@ impl PersistedSource {
         Some((name.clone(), *on_start))
     }
 
+    /// Another process calls the handler from now on. Its rows stay, and say that it may have received anything: if all
+    /// processes end, this one may be the next that calls it.
+    pub(crate) fn release_listener(&mut self, listener: &ListenerHandle) {
+        self.others.retain(|other| !other.ptr_eq(listener));
+        let is_it = |own: &ListenerHandle| own.ptr_eq(listener);
+        for handler in self.handlers.values_mut() {
+            if handler.listener.as_ref().is_some_and(is_it) {
+                handler.listener = None;
+                handler.all_open = true;
+                (handler.attached_unread, handler.replay_seen) = (false, false);
+                (handler.letters_seen, handler.records_requeues) = (None, false);
+            }
+        }
+    }
+
     pub(crate) fn remove_listener(&mut self, listener: &ListenerHandle) -> Option<String> {
         self.others.retain(|other| !other.ptr_eq(listener));
         let mut handlers = self.handlers.iter();

@@ -128,7 +128,7 @@ impl Process {
             .lock()
             .unwrap()
             .push((self.listener.clone(), HANDLER.to_owned(), on_start));
-        self.journal().attach(&self.listener, Moment::ZERO);
+        self.journal().attach(&self.listener, None, Moment::ZERO);
     }
 
     fn write(&mut self, object: Object) {

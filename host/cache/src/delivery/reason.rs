@@ -27,10 +27,12 @@ pub enum Reason {
     Trigger,
     /// Another object has changed that [leads](crate::listener::Relation) to this one.
     Related,
+    /// Another process has called the handler for the object until now.
+    Takeover,
 }
 
 impl Reason {
-    const ALL: [Reason; 11] = [
+    const ALL: [Reason; 12] = [
         Reason::Initial,
         Reason::Watch,
         Reason::Relist,
@@ -42,6 +44,7 @@ impl Reason {
         Reason::RequeueAfter,
         Reason::Trigger,
         Reason::Related,
+        Reason::Takeover,
     ];
 
     /// Whether the object, or what is known of it, has changed: the event is no repetition or call that was asked for.
@@ -79,6 +82,7 @@ impl Reason {
             Reason::RequeueAfter => "requeue-after",
             Reason::Trigger => "trigger",
             Reason::Related => "related",
+            Reason::Takeover => "takeover",
         }
     }
 }

@@ -73,6 +73,15 @@ impl Listener {
         self.queue.slots.lane_map.detached(source);
     }
 
+    /// Drops a source, whose pending events another process delivers.
+    pub(super) fn hand_over(&mut self, source: SourceId) {
+        let before = self.queue.counters;
+        self.detach(source);
+        let counters = &mut self.queue.counters;
+        counters.handed_over += counters.discarded - before.discarded;
+        (counters.discarded, counters.deletes_discarded) = (before.discarded, before.deletes_discarded);
+    }
+
     /// No longer accepts changes. Accepted events, including running initial lists and replays, can still be drained.
     pub(super) fn close(&mut self) {
         self.closed = true;

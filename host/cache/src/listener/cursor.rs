@@ -22,7 +22,7 @@ pub(super) struct DeliveryCursor {
     last: Option<Object>,
     /// Fetched and not yet delivered.
     chunk: VecDeque<Object>,
-    /// States that the handler accepted in an earlier process.
+    /// States that the handler accepted in another process.
     pub(super) accepted: Option<Arc<AcceptedStates>>,
     /// Present if the cursor delivers the difference of two selections.
     pub(super) reselection: Option<Arc<Reselection>>,
@@ -41,6 +41,8 @@ pub(super) enum CursorKind {
     ResumeAll,
     /// As `ResumeAll`, except the states that it accepted then.
     ResumeUnaccepted,
+    /// Another process has called the handler until now: it receives all objects, except the states that it accepted.
+    Takeover,
     /// The handler has seen all objects, and receives them again as updates.
     Resync,
     /// The handler selects other objects than before, and receives the difference.
@@ -61,12 +63,16 @@ impl DeliveryCursor {
         }
     }
 
-    /// Whether the handler needs no call for `object` in this state: it accepted it in an earlier process, or its
+    /// Whether the handler needs no call for `object` in this state: it accepted it in another process, or its
     /// selection changed for other objects only.
     pub(super) fn leaves_out(&self, object: &Object) -> bool {
-        let was_accepted = self.accepted.as_ref().is_some_and(|accepted| accepted.holds(object));
         let is_unaffected = |reselection: &Arc<Reselection>| reselection.leaves_out(object);
-        was_accepted || self.reselection.as_ref().is_some_and(is_unaffected)
+        self.was_accepted(object) || self.reselection.as_ref().is_some_and(is_unaffected)
+    }
+
+    /// Whether the handler accepted `object` in this state in another process.
+    pub(super) fn was_accepted(&self, object: &Object) -> bool {
+        self.accepted.as_ref().is_some_and(|accepted| accepted.holds(object))
     }
 
     /// Whether the cursor will still deliver the object at `key`, so that a change of it need not be queued.
@@ -123,6 +129,7 @@ impl CursorKind {
     pub(super) const fn reason(self) -> Reason {
         match self {
             CursorKind::Initial | CursorKind::ResumeAll | CursorKind::ResumeUnaccepted => Reason::Initial,
+            CursorKind::Takeover => Reason::Takeover,
             CursorKind::Replay | CursorKind::Recovery => Reason::Replay,
             CursorKind::Resync => Reason::Resync,
             CursorKind::Reselection => Reason::Reconfigured,

@@ -264,9 +264,16 @@ impl Listener {
         }
         let subject = Subject::Object(source, object.key());
         let hash = self.queue.slots.hash(subject);
-        let occupied = self.queue.slots.find(hash, subject).is_some();
+        let slot = self.queue.slots.find(hash, subject);
+        let occupied = slot.is_some();
+        // It follows the end of another object of its name.
+        let newest = slot.and_then(|id| self.queue.slots.get(id).newest().object());
+        let is_pending = newest.is_some_and(|newest| newest.ptr_eq(&object));
         if occupied && kind == CursorKind::Resync {
             self.queue.counters.resync_keys_skipped += 1;
+            return CursorStep::PassedOver;
+        }
+        if is_left_out && is_pending {
             return CursorStep::PassedOver;
         }
         if !occupied && (is_left_out || kind == CursorKind::Recovery && self.letters.is_about(source, &object)) {

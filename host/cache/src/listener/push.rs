@@ -74,15 +74,19 @@ impl Listener {
         let lane = self.queue.slots.lane_map.of(source, key);
         let walk = self.sources.get(source).map(|state| state.walk(lane));
         let cursor = walk.and_then(|walk| walk.cursor.as_ref());
-        let covering = cursor.filter(|cursor| cursor.covers(key)).map(|cursor| cursor.kind);
+        let covering = cursor.filter(|cursor| cursor.covers(key));
+        // A rollback brings back what another process accepted once, or another form of it comes: no cursor shows it.
+        let is_left_out = covering.is_some_and(|cursor| state.object().is_some_and(|it| cursor.was_accepted(it)));
+        let covering = covering.map(|cursor| cursor.kind);
         // The call that waits is about what is there now.
         let is_awaited = self.queue.is_level_triggered && self.is_busy(source, key);
-        if let Some(kind) = covering.filter(|_| !is_awaited)
+        if let Some(kind) = covering.filter(|_| !is_awaited && !is_left_out)
             && self.defer_to_cursor(source, &state, old.is_some(), kind)
         {
             return;
         }
         let known = match (&state.what, old) {
+            _ if is_left_out => Known::Maybe(None),
             (What::Is(_), None) => Known::Nothing,
             (What::Is(_), Some(old)) if self.letters.accepted_last(source, old.key()) => Known::Exactly(old.clone()),
             (_, old) => Known::Maybe(old.cloned()),

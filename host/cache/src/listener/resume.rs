@@ -1,6 +1,7 @@
-//! Resuming a source after a restart: what vanished since, what the handler accepted before, and which keys are still
-//! open.
+//! Resuming a source after a restart, or in place of another process: what vanished since, what the handler accepted
+//! before, and which keys are still open.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use informant_object::{Key, Object, SourceId};
@@ -8,10 +9,10 @@ use informant_object::{Key, Object, SourceId};
 use crate::listener::cursor::CursorKind;
 use crate::listener::slots::Slot;
 use crate::listener::state::{End, Known, State, What, Why};
-use crate::listener::{AcceptedStates, DeadLetter, Listener, RequeueTimer};
-use crate::{Moment, Reason, Snapshot};
+use crate::listener::{AcceptedStates, DeadLetter, Listener, RequeueTimer, Takeover};
+use crate::{KeptDelete, Moment, Reason, Snapshot};
 
-/// What was persisted about a handler and a source by an earlier process.
+/// What is known of a handler and a source from an earlier process or from another one.
 #[derive(Clone, Debug, Default)]
 pub struct ResumeState {
     /// Deletes to deliver before anything else; those of one key oldest first.
@@ -22,9 +23,11 @@ pub struct ResumeState {
     pub dead_letters: Vec<DeadLetter>,
     /// The calls that it asked for.
     pub requeues: Vec<RequeueTimer>,
+    /// Another process has called the handler until now.
+    pub is_takeover: bool,
 }
 
-/// An object that was deleted while the process was down.
+/// An object that was deleted while the handler was not called by this process.
 #[derive(Clone, Debug)]
 pub struct Vanished {
     /// Its key.
@@ -33,6 +36,8 @@ pub struct Vanished {
     pub last: Option<Object>,
     /// The delete was not observed. client-go's `DeletedFinalStateUnknown`.
     pub final_state_unknown: bool,
+    /// When the delete was received. None: before this process.
+    pub received: Option<Moment>,
 }
 
 /// What of one key a handler has not finished with.
@@ -56,15 +61,81 @@ pub enum OpenKeys {
     Keys(Vec<Key>),
 }
 
+impl ResumeState {
+    /// What another process has left of a source of which this one has `kept` deletes, oldest first.
+    #[must_use]
+    pub fn of_takeover(takeover: Takeover, kept: Vec<KeptDelete>) -> ResumeState {
+        let Takeover { watermark, all_objects } = takeover;
+        let is_accepted = |delete: &KeptDelete| watermark.zip(delete.gone_by).is_some_and(|(all, gone)| gone <= all);
+        let open = kept.into_iter().filter(|delete| !is_accepted(delete));
+        let mut deletes: Vec<Vanished> = open.map(Vanished::from).collect();
+        // Those of one key follow each other, the oldest first.
+        deletes.sort_by(|one, other| one.key.cmp(&other.key));
+        ResumeState {
+            deletes,
+            accepted: (!all_objects).then(|| Arc::new(AcceptedStates::default().up_to(watermark))),
+            is_takeover: true,
+            ..ResumeState::default()
+        }
+    }
+
+    /// What is left after this, which an earlier process persisted, and a takeover since. The watermark is newer than
+    /// what was persisted: deletes of that are left out if they were observed up to it.
+    #[must_use]
+    pub fn then(mut self, takeover: ResumeState) -> ResumeState {
+        let watermark = takeover.accepted.as_ref().and_then(|accepted| accepted.watermark());
+        let identity = |delete: &Vanished| {
+            (
+                delete.key.clone(),
+                delete.last.as_ref().map(|last| last.uid().to_owned()),
+            )
+        };
+        let kept: BTreeSet<_> = takeover.deletes.iter().map(identity).collect();
+        self.deletes.retain(|delete| {
+            let gone = delete.last.as_ref().filter(|_| !delete.final_state_unknown);
+            let gone = gone.and_then(|last| last.version().number());
+            let is_accepted = watermark.zip(gone).is_some_and(|(all, gone)| gone <= all);
+            !is_accepted && !kept.contains(&identity(delete))
+        });
+        self.deletes.extend(takeover.deletes);
+        self.deletes.sort_by(|one, other| one.key.cmp(&other.key));
+        let with_own = |of_takeover| match self.accepted {
+            Some(own) => Arc::new(Arc::unwrap_or_clone(own).up_to(watermark)),
+            None => of_takeover,
+        };
+        ResumeState {
+            accepted: takeover.accepted.map(with_own),
+            is_takeover: true,
+            ..self
+        }
+    }
+}
+
+impl From<KeptDelete> for Vanished {
+    fn from(delete: KeptDelete) -> Vanished {
+        Vanished {
+            key: delete.key,
+            last: delete.last,
+            final_state_unknown: delete.final_state_unknown,
+            received: Some(delete.received),
+        }
+    }
+}
+
 impl Listener {
-    /// Attaches a source that the handler has seen in an earlier process: delivers deletes first, then the rest.
+    /// Attaches a source that the handler has seen in another process: delivers deletes first, then the rest.
     pub(super) fn attach_resumed(&mut self, source: SourceId, snapshot: &Snapshot, resume: ResumeState, now: Moment) {
         if self.closed || self.sources.get(source).is_some() || self.attach_related(source, snapshot, now) {
             return;
         }
         let kind = match resume.accepted {
+            _ if resume.is_takeover => CursorKind::Takeover,
             Some(_) => CursorKind::ResumeUnaccepted,
             None => CursorKind::ResumeAll,
+        };
+        let reason = match resume.is_takeover {
+            true => Reason::Takeover,
+            false => Reason::Relist,
         };
         self.queue.slots.lane_map.attached(source);
         self.sources.add(source, snapshot.clone(), now);
@@ -81,12 +152,12 @@ impl Listener {
             });
         }
         self.restore_requeues(source, resume.requeues, now);
-        self.push_vanished(source, resume.deletes, now);
+        self.push_vanished(source, resume.deletes, reason, now);
     }
 
-    /// Queues the deletes of objects that the handler received in an earlier process; those of one key follow each
-    /// other. The handler may have received what is there now under the same name, too: it receives that again.
-    pub(super) fn push_vanished(&mut self, source: SourceId, deletes: Vec<Vanished>, now: Moment) {
+    /// Queues the deletes of objects that the handler received in another process; those of one key follow each other.
+    /// The handler may have received what is there now under the same name, too: it receives that again.
+    pub(super) fn push_vanished(&mut self, source: SourceId, deletes: Vec<Vanished>, reason: Reason, now: Moment) {
         if self.closed {
             self.queue.counters.refused += deletes.len() as u64;
             return;
@@ -103,9 +174,11 @@ impl Listener {
         while let Some(vanished) = deletes.next() {
             let present = state.snapshot.get(vanished.key.as_ref());
             let lane = self.queue.slots.lane_map.of(source, vanished.key.as_ref());
-            let is_ahead = state.is_ahead(lane, vanished.key.as_ref());
             let is_last = deletes.peek().is_none_or(|next| next.key != vanished.key);
-            let again = present.filter(|_| is_last && !is_ahead).cloned();
+            let again = present
+                .filter(|object| is_last && !state.will_show(lane, object))
+                .cloned();
+            let received = vanished.received.unwrap_or(now);
             let end = End {
                 resumed: true,
                 then: if present.is_some() {
@@ -117,7 +190,7 @@ impl Listener {
             };
             for what in std::iter::once(What::Ended(end)).chain(again.map(What::Is)) {
                 self.queue.counters.accepted += 1;
-                let state = State::new(what, Why::Shown, Reason::Relist, now);
+                let state = State::new(what, Why::Shown, reason, received);
                 self.queue.enqueue((source, lane), Known::Maybe(None), state);
             }
         }
@@ -125,7 +198,7 @@ impl Listener {
     }
 
     /// Whether changes came after the listener was closed: their keys are unknown.
-    fn has_refused(&self) -> bool {
+    pub(super) fn has_refused(&self) -> bool {
         self.closed && self.queue.counters.refused > 0
     }
 

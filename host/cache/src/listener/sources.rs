@@ -58,10 +58,16 @@ impl Walk {
         self.syncing.is_none() || (!is_running && self.unattempted == 0)
     }
 
-    /// Whether nothing of an initial list was delivered yet.
+    /// Whether nothing of a first list of all objects was delivered yet.
     pub(super) fn is_untouched(&self) -> bool {
-        let cursor = self.cursor.as_ref();
-        cursor.is_some_and(|cursor| cursor.kind == CursorKind::Initial && cursor.is_at_start())
+        self.untouched().is_some()
+    }
+
+    /// The kind of the cursor of which that is so.
+    fn untouched(&self) -> Option<CursorKind> {
+        let cursor = self.cursor.as_ref()?;
+        let is_first = matches!(cursor.kind, CursorKind::Initial | CursorKind::Takeover) && cursor.accepted.is_none();
+        (is_first && cursor.is_at_start()).then_some(cursor.kind)
     }
 
     /// Whether a cursor of this kind runs.
@@ -164,10 +170,9 @@ impl AttachedSources {
         self.cursor_queues = vec![VecDeque::new(); count];
         for source in self.ids() {
             let Some(state) = self.get_mut(source) else { continue };
-            let kind = match state.walks.iter().all(Walk::is_untouched) {
-                true => CursorKind::Initial,
-                false => CursorKind::Replay,
-            };
+            let untouched: Option<Vec<_>> = state.walks.iter().map(Walk::untouched).collect();
+            let kind = untouched.and_then(|kinds| kinds.first().copied());
+            let kind = kind.unwrap_or(CursorKind::Replay);
             let is_syncing = state.syncing().is_some();
             state.walks = walks(count);
             if is_syncing {

@@ -215,6 +215,16 @@ impl State {
         matches!(self.what, What::Is(_)) && (self.why == Why::Shown || is_first)
     }
 
+    /// Whether it repeats a state that the handler has accepted or that is a dead letter, because somebody asked for the
+    /// call or a period passed; and nothing else was folded in.
+    pub(super) fn is_only_asked(&self) -> bool {
+        let is_repetition = matches!(
+            self.reason,
+            Reason::Resync | Reason::Requeue | Reason::RequeueAfter | Reason::Trigger
+        );
+        self.object().is_some() && is_repetition && !self.hides
+    }
+
     /// The `old` of its update, for a handler that knows `known`.
     fn old<'a>(&self, known: &'a Known) -> Option<&'a Object> {
         let is_update = matches!(self.what, What::Is(_)) && self.why != Why::Asked && !self.is_add(known);

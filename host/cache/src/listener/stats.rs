@@ -89,6 +89,9 @@ pub struct ListenerCounters {
     pub discarded: u64,
     /// The deletes among them.
     pub deletes_discarded: u64,
+    /// Events dropped because another process calls the handler from now on and delivers them, including those in
+    /// flight and objects that a cursor had not delivered.
+    pub handed_over: u64,
     /// Outcomes of deliveries that no longer exist: their source was detached, or an outcome was already reported.
     pub late: u64,
 }

@@ -43,6 +43,7 @@ pub(super) struct Root {
     pub(super) external: Vec<(Arc<str>, Option<IndexContents>)>,
     pub(super) version: Option<ResourceVersion>,
     pub(super) epoch: u64,
+    pub(super) complete_through: Option<u64>,
     /// Counts publishes.
     pub(super) generation: u64,
 }

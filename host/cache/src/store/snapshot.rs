@@ -258,6 +258,13 @@ impl Snapshot {
         self.0.version.as_ref()
     }
 
+    /// The version up to which all changes are in this state, by lists and events alone: after a bookmark, events with
+    /// older versions may follow. None before it is set, and while versions are no numbers.
+    #[must_use]
+    pub fn complete_through(&self) -> Option<u64> {
+        self.0.complete_through
+    }
+
     /// The epoch of the source's history: versions compare only within one epoch.
     #[must_use]
     pub fn epoch(&self) -> u64 {

@@ -157,6 +157,11 @@ impl StoreWriter {
         self.dirty = true;
     }
 
+    /// Sets what [`Snapshot::complete_through`] is from the next publish on. Alone, it is nothing to publish.
+    pub fn set_complete_through(&mut self, version: Option<u64>) {
+        self.root.complete_through = version;
+    }
+
     /// Starts a new epoch after the source went back in time: the next publish has `epoch`, and no version until one is
     /// set. Readers that wait for a version of an older epoch see that it will not come.
     pub fn begin_epoch(&mut self, epoch: u64) {

@@ -4,7 +4,9 @@
 
 use informant_cache::listener::{ChangeKind, ObjectChange};
 use informant_cache::seeded_bug::{SeededBug, seeded_bug};
-use informant_cache::{Delta, DeltaFifo, DeltaObject, DeltaType, EventVerdict, Moment, Reason, StoreWriter, Tombstone};
+use informant_cache::{
+    Delta, DeltaFifo, DeltaObject, DeltaType, EventVerdict, KeptDelete, Moment, Reason, StoreWriter, Tombstone,
+};
 use informant_object::frames::RecoveredHead;
 use informant_object::{KeyRef, Object, VersionRef};
 
@@ -72,7 +74,11 @@ impl InformerLoop {
             });
         }
         // A new object with the same name: the delete of the first was missed.
-        self.record_change(delta, || deleted(old.key(), Some(old.clone()), true));
+        self.record_delete(
+            delta,
+            deleted(old.key(), Some(old.clone()), true),
+            object.version().number(),
+        );
         if seeded_bug(SeededBug::NewIncarnationMissed) {
             return;
         }
@@ -115,12 +121,41 @@ impl InformerLoop {
     /// The last state is the one in the delete; for a tombstone, the last known one.
     fn apply_delete(&mut self, delta: &Delta, object: &DeltaObject) {
         let stored = self.parts.store.delete(object.key());
+        let gone_by = gone_by(object, stored.as_ref()).or(self.listing);
         let last = object.object().cloned().or(stored);
         // After a reconfiguration the fate of the other objects is known.
         let unknown = (object.is_tombstone() || seeded_bug(SeededBug::EveryDeleteMarked))
             && delta.reason != Reason::Reconfigured
             && !seeded_bug(SeededBug::TombstoneUnmarked);
-        self.record_change(delta, || deleted(object.key(), last, unknown));
+        self.record_delete(delta, deleted(object.key(), last, unknown), gone_by);
+    }
+
+    /// Records a delete of an object that is known to be gone at the version `gone_by`, and keeps it for handlers that
+    /// another process calls.
+    fn record_delete(&mut self, delta: &Delta, delete: ChangeKind, gone_by: Option<u64>) {
+        if self.synced {
+            self.keep_delete(&delete, gone_by, delta.received);
+        }
+        self.record_change(delta, || delete);
+    }
+
+    pub(super) fn keep_delete(&self, delete: &ChangeKind, gone_by: Option<u64>, received: Moment) {
+        let ChangeKind::Delete {
+            last,
+            key,
+            final_state_unknown,
+        } = delete
+        else {
+            return;
+        };
+        let kept = || KeptDelete {
+            key: key.clone(),
+            last: last.clone(),
+            final_state_unknown: *final_state_unknown,
+            gone_by,
+            received,
+        };
+        self.parts.kept_deletes.add(self.parts.source, kept);
     }
 
     /// Records a change for listeners and index plugins. Before the first list is complete, they receive no single
@@ -156,6 +191,16 @@ enum ListedItem {
 /// Whether one version of an object may have two representations: its shape changed, or the cluster was rolled back.
 fn may_differ_at_one_version(reason: Reason) -> bool {
     matches!(reason, Reason::Reconfigured | Reason::Restored)
+}
+
+/// The version of a delete that was observed, if it has one of its own: some servers send the last state.
+fn gone_by(delete: &DeltaObject, stored: Option<&Object>) -> Option<u64> {
+    let DeltaObject::Object(last) = delete else {
+        return None;
+    };
+    last.version()
+        .number()
+        .filter(|_| stored.is_some_and(|stored| stored.version() < last.version()))
 }
 
 fn deleted(key: KeyRef<'_>, last: Option<Object>, final_state_unknown: bool) -> ChangeKind {

@@ -2,19 +2,22 @@
 
 use std::ops::ControlFlow;
 
+use informant_cache::listener::{Beginning, ResumeState, Takeover};
 use informant_cache::{
     IndexConflict, IndexFeedHandle, IndexFunc, ListenerHandle, OBJECTS_BETWEEN_YIELDS_MAX, Snapshot,
 };
 use informant_object::SourceId;
 use tokio::sync::oneshot;
 
-use super::{Candidate, InformerLoop, SourceHandoff};
+use super::{Candidate, InformerLoop, LoopParts, SourceHandoff};
 
 pub(crate) enum Control {
-    /// Deliver to this listener from now on; it receives the stored objects as its initial list.
-    AddListener(ListenerHandle),
+    /// Deliver to this listener from now on; it begins with the stored objects.
+    AddListener(ListenerHandle, Beginning),
     /// Stop delivering to this listener.
     RemoveListener(ListenerHandle),
+    /// As `RemoveListener`: another process delivers to it.
+    HandOver(ListenerHandle),
     /// Maintain the indexes of this plugin.
     AddFeed(IndexFeedHandle, oneshot::Sender<Result<(), IndexConflict>>),
     /// Stop maintaining them.
@@ -53,8 +56,9 @@ pub(crate) struct IndexersChange {
 impl InformerLoop {
     pub(super) async fn handle(&mut self, control: Control) -> ControlFlow<()> {
         match control {
-            Control::AddListener(listener) => self.add_listener(listener),
+            Control::AddListener(listener, beginning) => self.add_listener(listener, beginning),
             Control::RemoveListener(listener) => self.remove_listener(&listener),
+            Control::HandOver(listener) => self.hand_over(&listener),
             // A receiver that is gone does not need the answer.
             Control::AddFeed(feed, done) => drop(done.send(self.add_feed(feed))),
             Control::RemoveFeed(feed) => self.remove_feed(&feed),
@@ -94,18 +98,32 @@ impl InformerLoop {
     /// Before the first list, a listener is only registered; all are attached once the list is published. Later ones
     /// receive the cache. Source: client-go `AddEventHandlerWithOptions`, without its lock over all deltas: between two
     /// batches nothing is in flight.
-    fn add_listener(&mut self, listener: ListenerHandle) {
+    fn add_listener(&mut self, listener: ListenerHandle, beginning: Beginning) {
         if self.listeners.iter().any(|known| known.ptr_eq(&listener)) {
             return;
         }
-        if self.synced {
-            self.attach(&listener);
+        match self.synced {
+            true => self.attach(&listener, beginning),
+            false => self.beginnings.push((listener.clone(), beginning)),
         }
         self.listeners.push(listener);
     }
 
-    fn remove_listener(&mut self, listener: &ListenerHandle) {
+    fn forget_listener(&mut self, listener: &ListenerHandle) {
         self.listeners.retain(|known| !known.ptr_eq(listener));
+        self.beginnings.retain(|(known, _)| !known.ptr_eq(listener));
+    }
+
+    fn hand_over(&mut self, listener: &ListenerHandle) {
+        self.forget_listener(listener);
+        match &self.parts.durable {
+            Some(durable) => durable.journal.hand_over(listener),
+            None => listener.feed().hand_over(self.parts.source),
+        }
+    }
+
+    fn remove_listener(&mut self, listener: &ListenerHandle) {
+        self.forget_listener(listener);
         match &self.parts.durable {
             Some(durable) => durable.journal.detach(listener),
             None => listener.feed().detach(self.parts.source),
@@ -159,21 +177,43 @@ impl InformerLoop {
         Ok(())
     }
 
-    pub(super) fn attach_all(&self) {
-        for listener in &self.listeners {
-            self.attach(listener);
+    pub(super) fn attach_all(&mut self) {
+        for (listener, beginning) in std::mem::take(&mut self.beginnings) {
+            self.attach(&listener, beginning);
         }
     }
 
-    fn attach(&self, listener: &ListenerHandle) {
-        let now = self.parts.environment.now();
+    fn attach(&self, listener: &ListenerHandle, beginning: Beginning) {
+        let LoopParts {
+            source,
+            store,
+            environment,
+            durable,
+            ..
+        } = &self.parts;
+        let now = environment.now();
         self.deliver_after_predecessors(listener);
-        match &self.parts.durable {
-            Some(durable) => durable.journal.attach(listener, now),
-            None => listener
-                .feed()
-                .attach(self.parts.source, self.parts.store.published(), now),
+        let takeover = match beginning {
+            Beginning::Start => None,
+            Beginning::Takeover(takeover) => Some(self.resume_of(takeover)),
+        };
+        let (feed, snapshot) = (listener.feed(), store.published());
+        match (durable, takeover) {
+            (Some(durable), takeover) => durable.journal.attach(listener, takeover, now),
+            (None, Some(takeover)) => feed.attach_resumed(*source, snapshot, takeover, now),
+            (None, None) => feed.attach(*source, snapshot, now),
         }
+    }
+
+    /// What another process has left of this source.
+    fn resume_of(&self, takeover: Takeover) -> ResumeState {
+        // Its versions may be of the history before a rollback that this process has seen.
+        let compares = self.guard.is_on() && self.guard.epoch() == 0;
+        let takeover = Takeover {
+            watermark: takeover.watermark.filter(|_| compares),
+            ..takeover
+        };
+        ResumeState::of_takeover(takeover, self.parts.kept_deletes.of(self.parts.source))
     }
 
     /// Processes what the reflector sent before it was stopped.
@@ -186,6 +226,7 @@ impl InformerLoop {
     /// The source is over: frees its content in the background.
     pub(super) fn end(mut self) {
         self.remove_all_feeds();
+        self.parts.kept_deletes.forget(self.parts.source);
         let parts = self.parts;
         parts.dropper.drop_later((parts.store.into_garbage(), self.batch));
     }

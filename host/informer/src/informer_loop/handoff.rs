@@ -13,7 +13,7 @@ use informant_object::{KeyRef, Object, SourceId};
 use informant_spec::GroupVersionResource;
 use tokio::sync::oneshot;
 
-use super::{BATCH_DELTAS_MAX, InformerLoop};
+use super::{BATCH_DELTAS_MAX, InformerLoop, LoopParts};
 
 /// A quiesced source, for the one that replaces it; or a new source, for the one that is draining.
 #[derive(Debug, Clone)]
@@ -97,6 +97,7 @@ impl InformerLoop {
         for handoff in &from {
             push_vanished(handoff, namespace.as_deref(), &snapshot, now, &mut changes);
         }
+        self.keep_deletes_of(&from, &changes, now);
         let (sources, new): (Vec<_>, _) = (from.iter().map(|handoff| handoff.source).collect(), self.parts.source);
         // What a listener receives instead of the initial list of the new source.
         let transfer = Arc::new(move |listener: &ListenerHandle| {
@@ -118,6 +119,22 @@ impl InformerLoop {
                 None => transfer(&listener),
             }
             self.listeners.push(listener);
+        }
+    }
+
+    /// Keeps what was kept of the sources that this one replaces, and the deletes that are part of the difference.
+    fn keep_deletes_of(&self, from: &[SourceHandoff], changes: &[ObjectChange], now: Moment) {
+        let LoopParts {
+            kept_deletes,
+            source,
+            namespace,
+            store,
+            ..
+        } = &self.parts;
+        let olds: Vec<SourceId> = from.iter().map(|handoff| handoff.source).collect();
+        kept_deletes.transfer(&olds, *source, |key| covers(namespace.as_deref(), key));
+        for change in changes {
+            self.keep_delete(&change.kind, store.published().complete_through(), now);
         }
     }
 

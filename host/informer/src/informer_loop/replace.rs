@@ -98,10 +98,12 @@ impl InformerLoop {
             vanished = summary.vanished,
             "list applied"
         );
+        self.listing = version.as_ref().number();
         while self.process_batch() {
             self.feed_indexes().await;
             tokio::task::yield_now().await;
         }
+        self.listing = None;
         self.feed_indexes().await;
         // From now on the store counts the objects.
         drop(memory);

@@ -169,6 +169,7 @@ impl SharedInformer {
             },
             native_indexes,
             durable: options.durable.clone(),
+            kept_deletes: catalog.kept_deletes().clone(),
             reflector: reflector_cancel.clone(),
         });
         let loop_ended = spawn_loop(&*environment, informer_loop, loop_end_guard(&status, &name));

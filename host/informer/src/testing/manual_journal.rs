@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use informant_cache::listener::ObjectChange;
+use informant_cache::listener::{ObjectChange, ResumeState};
 use informant_cache::{Journal, ListenerHandle, Moment, Snapshot};
 use informant_object::SourceId;
 
@@ -87,16 +87,24 @@ impl Journal for ManualJournal {
         (held.source, held.snapshot, held.restored) = (Some(source), snapshot.clone(), restored);
     }
 
-    fn attach(&self, listener: &ListenerHandle, now: Moment) {
+    fn attach(&self, listener: &ListenerHandle, takeover: Option<ResumeState>, now: Moment) {
         let mut held = self.held();
-        listener
-            .feed()
-            .attach(held.source.expect("the source has begun"), &held.snapshot, now);
+        let (feed, source) = (listener.feed(), held.source.expect("the source has begun"));
+        match takeover {
+            Some(takeover) => feed.attach_resumed(source, &held.snapshot, takeover, now),
+            None => feed.attach(source, &held.snapshot, now),
+        }
         held.listeners.push(listener.clone());
     }
 
     fn detach(&self, listener: &ListenerHandle) {
         self.held().listeners.retain(|known| !known.ptr_eq(listener));
+    }
+
+    fn hand_over(&self, listener: &ListenerHandle) {
+        let mut held = self.held();
+        held.listeners.retain(|known| !known.ptr_eq(listener));
+        held.source.iter().for_each(|source| listener.feed().hand_over(*source));
     }
 
     fn transfer(&self, listener: &ListenerHandle, inherit: Box<dyn FnOnce() + Send>) {

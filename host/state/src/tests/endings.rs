@@ -66,7 +66,7 @@ fn in_flight_changes_of_a_reopened_source_are_delivered() {
     process.listener.feed().detach(SOURCE);
     process.source = Some(newer);
     process.sync([]);
-    process.journal().attach(&process.listener, Moment::ZERO);
+    process.journal().attach(&process.listener, None, Moment::ZERO);
     assert_eq!(
         process.settle(),
         "add a@2, synced",
@@ -126,7 +126,7 @@ fn handler_detached_on_a_full_disk_starts_from_scratch() {
     process.recorder.run_once();
     process.recorder.reopen();
     process.recorder.run_once();
-    process.journal().attach(&process.listener, Moment::ZERO);
+    process.journal().attach(&process.listener, None, Moment::ZERO);
     assert_eq!(
         process.settle(),
         "add b@2, synced",

@@ -107,7 +107,7 @@ fn unchanged_source_is_not_written_again() {
     process.attach(OnStart::Continue);
     let other = process.open(in_namespace("two"));
     other.begin(SourceId(8), &snapshot([object("b", "u2", 2)]), false);
-    other.attach(&process.listener, Moment::ZERO);
+    other.attach(&process.listener, None, Moment::ZERO);
     other.set_high_water(2);
     process.settle();
     // If a row were written again, it would be back.
@@ -139,7 +139,7 @@ fn metrics_are_sums_over_an_informers_sources() {
     process.attach(OnStart::Continue);
     let other = process.open(in_namespace("two"));
     other.begin(SourceId(8), &snapshot([]), false);
-    other.attach(&process.listener, Moment::ZERO);
+    other.attach(&process.listener, None, Moment::ZERO);
     process.settle();
     process.write(object("a", "u1", 1));
     let change = ObjectChange {
@@ -237,7 +237,7 @@ fn source_opened_after_a_commit_does_not_deliver_later_changes() {
     let (journal, mut store) = (state.source(options()).unwrap(), StoreWriter::default());
     journal.begin(SOURCE, &store.publish(), false);
     let listener = ListenerHandle::new(ListenerOptions::default());
-    journal.attach(&listener, Moment::ZERO);
+    journal.attach(&listener, None, Moment::ZERO);
     state.commit();
     state.deliver();
     let mut add = |name: &str, version: u64| {

@@ -6,7 +6,7 @@ use informant_object::{Key, KeyRef, SourceId};
 
 use super::{Shared, SyncedCallback, lock};
 use crate::listener::{Awaited, ObjectChange, ResumeState, Vanished};
-use crate::{Moment, Snapshot};
+use crate::{Moment, Reason, Snapshot};
 
 /// Feeds a listener. An informer loop attaches a source, pushes each change, and detaches it; the journal does so in
 /// its
@@ -22,9 +22,9 @@ impl Feed {
         self.0.change(|listener| listener.attach(source, snapshot, now));
     }
 
-    /// As [`attach`](Self::attach), for a handler that received the source in an earlier process. First delivers what
+    /// As [`attach`](Self::attach), for a handler that received the source in another process. First delivers what
     /// vanished since, as deletes with reason `Relist`; then every object as an add with reason `Initial`, except those
-    /// it accepted already.
+    /// it accepted already. In a takeover, all have the reason `Takeover`.
     pub fn attach_resumed(&self, source: SourceId, snapshot: &Snapshot, resume: ResumeState, now: Moment) {
         self.0
             .change(|listener| listener.attach_resumed(source, snapshot, resume, now));
@@ -33,7 +33,8 @@ impl Feed {
     /// Delivers what vanished before this process, for a handler that was attached before that was known: as deletes
     /// with reason `Relist`, each name's before an add of what is there now.
     pub fn push_vanished(&self, source: SourceId, deletes: Vec<Vanished>, now: Moment) {
-        self.0.change(|listener| listener.push_vanished(source, deletes, now));
+        self.0
+            .change(|listener| listener.push_vanished(source, deletes, Reason::Relist, now));
     }
 
     /// Accepts `changes`, exactly those between the snapshot pushed before and this one.
@@ -81,6 +82,12 @@ impl Feed {
     /// key follows the key's delete.
     pub fn transfer_pending(&self, olds: &[SourceId], new: SourceId, scope: &dyn Fn(KeyRef<'_>) -> bool) {
         self.0.change(|listener| listener.transfer_pending(olds, new, scope));
+    }
+
+    /// Drops a source as [`detach`](Self::detach) does, for a handler that another process calls from now on: what is
+    /// pending is delivered there, and counts as handed over. Its dead letters and requeues are dropped, too.
+    pub fn hand_over(&self, source: SourceId) {
+        self.0.change(|listener| listener.hand_over(source));
     }
 
     /// Sets the callback that is called, without any lock, when every key of a source's initial list was attempted.

@@ -1,6 +1,7 @@
 //! What a journal records of a listener, and what an operator lists.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use informant_object::{Key, KeyRef, SourceId};
 
@@ -69,6 +70,24 @@ impl Ledger {
         // A source that was detached meanwhile took its letters along; that is no change.
         listener.sources.get(source)?;
         listener.letters.changes(source, seen)
+    }
+
+    /// Every version of `source` up to this one was accepted: another process that continues in place of this one need
+    /// not deliver objects and deletes up to it. Dead letters count as accepted: they are kept elsewhere.
+    ///
+    /// None while that is unknown: for a source that is not attached or whose versions are no numbers, during a first
+    /// list, a replay or another selection, and once a closed listener has refused changes. Never greater than the
+    /// version of what was pushed to this listener. Visits every pending key.
+    #[must_use]
+    pub fn watermark(&self, source: SourceId) -> Option<u64> {
+        self.0.lock().watermark(source)
+    }
+
+    /// How long ago the oldest delete was received that is pending or in flight, of any source. None if there is none.
+    /// Dead letters count as accepted. Visits every pending key.
+    #[must_use]
+    pub fn oldest_delete(&self, now: Moment) -> Option<Duration> {
+        self.0.lock().oldest_delete(now)
     }
 
     /// The dead letters, oldest first.

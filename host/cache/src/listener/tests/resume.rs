@@ -9,6 +9,7 @@ fn vanished(name: &str) -> Vanished {
         key: key(name).to_key(),
         last: Some(state(name, "old", 1, 0)),
         final_state_unknown: true,
+        received: None,
     }
 }
 

@@ -1,0 +1,24 @@
+//! How a listener begins with a source.
+
+/// How a listener begins with the objects of a source that it is attached to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Beginning {
+    /// Each object comes once, with reason [`Initial`](crate::Reason::Initial).
+    #[default]
+    Start,
+    /// Another process has called the handler until now.
+    Takeover(Takeover),
+}
+
+/// How a listener continues what another process did. First come the deletes that were [kept](crate::KeptDeletes), then
+/// the objects, with reason [`Takeover`](crate::Reason::Takeover).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Takeover {
+    /// The last [watermark](crate::listener::Ledger::watermark) of that process for this handler and source: deletes up
+    /// to it are left out. None: all that were kept are delivered.
+    ///
+    /// Versions compare only within one history. Whoever knows that the source was rolled back since then passes none.
+    pub watermark: Option<u64>,
+    /// Each object comes once. Otherwise only those whose version the watermark does not cover, or is no number.
+    pub all_objects: bool,
+}
