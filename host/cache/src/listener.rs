@@ -21,7 +21,7 @@
 //! |---|---|---|---|---|
 //! | created, ready | a change, a cursor, or a request arrives | what the store held, or uncertain¹ | the state | – |
 //! | ready | below the limits another state arrives | – | – | grows |
-//! | ready | at the limits, or paused by an operator or a quarantine | – | newer states fold in² | what cannot fold |
+//! | ready | at the limits, or paused for anything but a swap | – | newer states fold in² | what cannot fold |
 //! | in flight | [`Consumer::next`] hands it out | – | fixed | grows |
 //! | ready again | the consumer gives it back | – | – | – |
 //! | ready again | its back-off, interval or wait ends | – | fixed below the limits | grows |
@@ -146,6 +146,8 @@ pub enum Pause {
     Quarantine,
     /// An operator paused the handler. New events fold as in quarantine.
     Operator,
+    /// Another replica calls its handler. New events fold as in quarantine.
+    Standby,
 }
 
 /// The reasons for which delivery is paused.
@@ -167,7 +169,7 @@ impl Pauses {
 
     /// Whether the pause may be long: events fold meanwhile.
     fn folds(self) -> bool {
-        self.contains(Pause::Quarantine) || self.contains(Pause::Operator)
+        [Pause::Quarantine, Pause::Operator, Pause::Standby].into_iter().any(|pause| self.contains(pause))
     }
 }
 

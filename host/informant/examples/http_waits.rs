@@ -144,6 +144,7 @@ impl World {
                 key_value: None,
                 http: Some(Arc::new(sender)),
                 observer: None,
+                gate: None,
             },
             metrics: PluginMetrics::register(&mut Registry::default()),
             script_runners: RunnerSources::new(),

@@ -149,6 +149,7 @@ fn host(folder: &Path, catalog: Catalog, informers: &Runtime, guests: &Runtime) 
             key_value: None,
             http: None,
             observer: None,
+            gate: None,
         },
         metrics: PluginMetrics::register(&mut Registry::default()),
         script_runners: RunnerSources::new(),

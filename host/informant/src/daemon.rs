@@ -294,6 +294,7 @@ fn plugin_host(
                 Arc::clone(environment),
             ))),
             observer: options.observer.clone(),
+            gate: None,
         },
         metrics: metrics.plugins.clone(),
         script_runners: script_runners::sources(&options.config.script_runners)?,

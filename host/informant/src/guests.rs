@@ -54,6 +54,7 @@ impl Guests {
                 key_value: has_keys.then(|| Arc::new(NoKeys) as Arc<dyn KeyValue>),
                 http: None,
                 observer: None,
+                gate: None,
             },
             metrics: Metrics::new().plugins,
             script_runners: script_runners::sources(runners)?,

@@ -16,6 +16,7 @@ pub(crate) mod probation;
 pub(crate) mod replay;
 pub(crate) mod restart;
 pub(crate) mod slot;
+pub(crate) mod standing;
 pub(crate) mod state_transfer;
 pub(crate) mod streak;
 pub(crate) mod worker;
@@ -82,6 +83,8 @@ pub(crate) struct PluginContext {
     pub(crate) counters: PluginCounters,
     /// Ends running calls, and the tasks of capabilities.
     pub(crate) abort: CancellationToken,
+    /// Ends the calls of event handlers when the plugin stands by.
+    term: Mutex<CancellationToken>,
     pub(crate) capabilities: Arc<PluginCapabilities>,
     /// Whether it is in dry run, and what it would have done.
     pub(crate) effects: Arc<Effects>,
@@ -154,7 +157,8 @@ impl PluginContext {
         let counters = runtime.metrics.plugin(&config.spec.name);
         let series = runtime.metrics.effects.of(counters.plugin());
         let observed = Observed::new(counters.plugin(), runtime.services.observer.as_ref());
-        let effects = Arc::new(Effects::new(config.spec.is_dry_run, &runtime.env, series, observed));
+        let gate = runtime.services.gate.clone();
+        let effects = Arc::new(Effects::new(config.spec.is_dry_run, &runtime.env, series, observed, gate));
         let (waker, abort) = (Arc::new(ActorWaker::default()), CancellationToken::new());
         let parts = PluginParts {
             plugin: counters.plugin(),
@@ -178,8 +182,9 @@ impl PluginContext {
         if paused.is_some() {
             listener.control().pause(Pause::Operator);
         }
-        PluginContext {
+        let context = PluginContext {
             capabilities: Arc::new(capabilities),
+            term: Mutex::new(abort.child_token()),
             effects,
             waker,
             counters,
@@ -196,6 +201,7 @@ impl PluginContext {
                 streak: Arc::clone(outcomes.streak()),
                 because: None,
                 paused,
+                is_standby: false,
                 manifest: Arc::clone(&version.manifest),
                 roles: version.component.roles,
                 digest: version.component.digest,
@@ -211,7 +217,11 @@ impl PluginContext {
             runtime,
             config: Mutex::new(config),
             listener,
+        };
+        if context.is_standby() {
+            context.end_term();
         }
+        context
     }
 
     pub(crate) fn config(&self) -> Arc<PluginConfig> {
@@ -264,7 +274,7 @@ impl PluginContext {
         changes: &mut InitEffects,
     ) -> Result<Instance, LoadProblem> {
         let call_max = config.spec.limits.call;
-        let watchdog = CallWatchdog::new(Arc::clone(&self.runtime.env), call_max, self.abort.clone());
+        let watchdog = CallWatchdog::new(Arc::clone(&self.runtime.env), call_max, self.ends_calls(id.actor));
         let _running = self.runtime.ticker.clock().run_guests();
         let mut instance = Instance::new(
             &self.runtime.engine,

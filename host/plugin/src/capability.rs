@@ -45,6 +45,7 @@ use wasmtime_wasi_http::WasiHttpView;
 
 use crate::bindings::informant::plugin::types::{ErrorCode, HostError};
 use crate::component::manifest::Manifest;
+use crate::effects::acting::ActingGate;
 use crate::error::LoadProblem;
 use crate::observed::PluginObserver;
 use crate::text::truncated;
@@ -165,6 +166,11 @@ macro_rules! capabilities {
                 $(self.$name.end_slow_downs(now))|*
             }
 
+            /// Another replica acts, and no call runs: drops what has not taken effect.
+            pub(crate) fn stand_by(&self) {
+                $(self.$name.stand_by();)*
+            }
+
             /// Nothing more will be committed.
             pub(crate) fn close(&self) {
                 $(self.$name.close();)*
@@ -244,6 +250,8 @@ pub struct Services {
     pub http: Option<Arc<dyn HttpClient>>,
     /// Who watches what plugins do.
     pub observer: Option<Arc<dyn PluginObserver>>,
+    /// Whether this process may act; none: it always may.
+    pub gate: Option<Arc<dyn ActingGate>>,
 }
 
 /// The data of a wasmtime store with capabilities.

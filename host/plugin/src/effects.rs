@@ -3,16 +3,21 @@
 //! `dry-run = true` in a plugin's section withholds what leaves Informant: writes are sent as `dryRun=All`, changes of
 //! `kv` stay in an overlay, and HTTP requests other than GET and HEAD are not sent. Each of these is recorded here. An
 //! [observer](crate::observed::PluginObserver) receives them at once, and those that are not withheld.
+//!
+//! Effects begin only while this process [acts](ActingGate), and while the plugin does not stand by.
 
+pub(crate) mod acting;
 mod metrics;
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use informant_cache::Environment;
 
-use crate::observed::{Effect, KubernetesEvent, Observed};
+use self::acting::{ActingGate, NotActing};
+use crate::observed::{Effect, EffectKind, KubernetesEvent, Observed};
 use crate::sync::lock;
 use crate::text::truncated_at;
 
@@ -35,9 +40,12 @@ pub struct EffectList {
     pub effects: Vec<Effect>,
 }
 
-/// Whether a plugin is in dry run, and what it would have done.
+/// Whether a plugin may act, whether it is in dry run, and what it would have done.
 pub(crate) struct Effects {
     env: Arc<dyn Environment>,
+    /// None: it is always open.
+    gate: Option<Arc<dyn ActingGate>>,
+    is_standby: AtomicBool,
     /// The number of the dry run; 0: there is none.
     run: AtomicU64,
     recorded: Mutex<Recorded>,
@@ -59,9 +67,12 @@ impl Effects {
         env: &Arc<dyn Environment>,
         series: Arc<EffectSeries>,
         observed: Observed,
+        gate: Option<Arc<dyn ActingGate>>,
     ) -> Effects {
         let effects = Effects {
             env: Arc::clone(env),
+            is_standby: AtomicBool::new(gate.as_ref().is_some_and(|gate| gate.remaining().is_none())),
+            gate,
             run: AtomicU64::new(0),
             recorded: Mutex::default(),
             series,
@@ -69,6 +80,44 @@ impl Effects {
         };
         effects.set_dry_run(is_dry_run);
         effects
+    }
+
+    /// Whether an effect of this kind may begin now, and how long it may take. Ask right before it begins.
+    pub(crate) fn admit(&self, kind: EffectKind) -> Result<Duration, NotActing> {
+        self.remaining().ok_or_else(|| {
+            self.series.count_refused(kind.as_str());
+            NotActing
+        })
+    }
+
+    /// Whether what a call has changed may take effect.
+    pub(crate) fn admit_call(&self) -> bool {
+        let may_act = self.may_act();
+        if !may_act {
+            self.series.count_refused("call");
+        }
+        may_act
+    }
+
+    /// Whether the plugin may be called, and have effects.
+    pub(crate) fn may_act(&self) -> bool {
+        self.remaining().is_some()
+    }
+
+    fn remaining(&self) -> Option<Duration> {
+        match &self.gate {
+            _ if self.is_standby() => None,
+            None => Some(Duration::MAX),
+            Some(gate) => gate.remaining(),
+        }
+    }
+
+    pub(crate) fn is_standby(&self) -> bool {
+        self.is_standby.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_standby(&self, is_standby: bool) {
+        self.is_standby.store(is_standby, Ordering::Release);
     }
 
     /// Whether effects are withheld. Read it once for each of them, when it is due.
@@ -168,7 +217,7 @@ pub(crate) fn beginning(document: &[u8]) -> String {
 #[cfg(test)]
 pub(crate) fn withheld(is_dry_run: bool) -> Effects {
     let env: Arc<dyn Environment> = Arc::new(crate::testing::TokioTime);
-    Effects::new(is_dry_run, &env, Arc::default(), Observed::default())
+    Effects::new(is_dry_run, &env, Arc::default(), Observed::default(), None)
 }
 
 #[cfg(test)]

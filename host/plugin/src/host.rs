@@ -223,7 +223,8 @@ impl PluginHost {
 
     /// Loads a plugin with this content: validates, compiles and describes the component, creates its
     /// instances and initializes them. It is not called before [`Plugin::start`]. The returned future may be dropped at
-    /// any point.
+    /// any point. If the [gate](Services::gate) is closed, it is [in standby](Plugin::stand_by): its event handler gets
+    /// no instance until it is to [act](Plugin::act).
     ///
     /// # Errors
     /// [`LoadError`], which says what to change. Nothing of the plugin is kept in that case.

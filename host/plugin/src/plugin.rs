@@ -56,6 +56,8 @@ struct Inner {
     good: Mutex<Option<LoadedVersion>>,
     /// One swap at a time.
     swapping: tokio::sync::Mutex<()>,
+    /// One change of its standing at a time.
+    standing: tokio::sync::Mutex<()>,
 }
 
 /// The result of stopping a plugin.
@@ -109,6 +111,7 @@ impl Plugin {
             version: Mutex::new(version),
             good: Mutex::default(),
             swapping: tokio::sync::Mutex::default(),
+            standing: tokio::sync::Mutex::default(),
         })))
     }
 
@@ -204,6 +207,41 @@ impl Plugin {
         let were_slowed = self.0.context.end_slow_downs();
         self.send_to_all(|| ActorCommand::Resume).await;
         was_quarantined || was_paused || were_slowed
+    }
+
+    /// Another replica acts from now on: aborts running calls, and drops the instances of its event handler, deferred
+    /// writes that were not answered, and Kubernetes Events that were not sent. Their events go back to the listener,
+    /// unacknowledged. Requests that were sent already may still take effect. Indexes, pauses, dead letters and options
+    /// stay; a quarantine ends. Returns when all of that is done, at once for a plugin in standby.
+    pub async fn stand_by(&self) {
+        let context = &self.0.context;
+        // Before the lock, so that what holds it ends.
+        context.end_term();
+        let _one_at_a_time = self.0.standing.lock().await;
+        context.end_term();
+        let [events, _] = &self.0.actors;
+        let (done, stands_by) = oneshot::channel();
+        events.send(ActorCommand::StandBy(done)).await;
+        // An error: the plugin was stopped.
+        let _ = stands_by.await;
+    }
+
+    /// This replica acts from now on: instances are created as at a start, and then called. An `init` that fails is
+    /// handled as that of a lost instance. Timers continue from the record of runs. Does nothing if it acts already.
+    pub async fn act(&self) {
+        let context = &self.0.context;
+        let _one_at_a_time = self.0.standing.lock().await;
+        if context.is_standby() {
+            context.begin_term();
+            let [events, _] = &self.0.actors;
+            events.send(ActorCommand::Act).await;
+        }
+    }
+
+    /// Whether another replica acts. At first, as the gate said when it was loaded.
+    #[must_use]
+    pub fn is_standby(&self) -> bool {
+        self.0.context.is_standby()
     }
 
     /// Replaces its instances by new ones of the same version, after their running calls. What they remember in memory

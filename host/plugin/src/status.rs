@@ -29,6 +29,8 @@ pub enum PluginState {
     Quarantined,
     /// An operator or its section paused it: its event handler is not called until it is resumed.
     Paused,
+    /// Another replica calls its event handler: it has no instance for that, but computes its indexes.
+    Standby,
     /// Its listener is closed, and the pending events are delivered.
     Draining,
     /// It has ended.
@@ -154,13 +156,14 @@ impl StuckOn {
 
 impl PluginState {
     /// All states, in the order of a plugin's life.
-    pub const ALL: [PluginState; 8] = [
+    pub const ALL: [PluginState; 9] = [
         PluginState::Loaded,
         PluginState::Running,
         PluginState::Failing,
         PluginState::Restarting,
         PluginState::Quarantined,
         PluginState::Paused,
+        PluginState::Standby,
         PluginState::Draining,
         PluginState::Stopped,
     ];
@@ -175,6 +178,7 @@ impl PluginState {
             PluginState::Restarting => "restarting",
             PluginState::Quarantined => "quarantined",
             PluginState::Paused => "paused",
+            PluginState::Standby => "standby",
             PluginState::Draining => "draining",
             PluginState::Stopped => "stopped",
         }

@@ -119,6 +119,7 @@ fn no_services() -> Services {
         key_value: None,
         http: None,
         observer: None,
+        gate: None,
     }
 }
 

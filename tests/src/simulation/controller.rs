@@ -207,6 +207,7 @@ impl Controller {
                 key_value: Some(Arc::new(keys::Storage(Arc::clone(&state)))),
                 http: None,
                 observer: None,
+                gate: None,
             },
             PluginMetrics::register(&mut Default::default()),
         );

@@ -104,6 +104,7 @@ impl Guests {
                 key_value: None,
                 http: None,
                 observer: None,
+                gate: None,
             },
             PluginMetrics::register(&mut Default::default()),
         );

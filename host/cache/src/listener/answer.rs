@@ -8,6 +8,7 @@ use crate::Moment;
 use crate::delivery::Awaited;
 use crate::delivery::lanes::Lane;
 use crate::delivery::options::{RETRY_AFTER_MAX, RETRY_ERROR_BYTES_MAX};
+use crate::delivery::tick::TIMER_SOURCE;
 use crate::listener::queue::Queue;
 use crate::listener::retry::{Crashes, RetryState, back_off};
 use crate::listener::slots::{Slot, SlotId};
@@ -171,6 +172,39 @@ impl Listener {
         } else {
             self.was_not_called(id);
             self.queue.give_back(id);
+        }
+    }
+
+    /// The call of a delivery was begun, and has no outcome: its effects were dropped. Whatever the policy is, it is
+    /// made again at once, and was no attempt.
+    pub(super) fn interrupted(&mut self, token: DeliveryToken, now: Moment) {
+        self.queue.suspects.ended(token, true, now);
+        let Some(id) = self.queue.answered(token) else { return };
+        self.queue.space_from_end(id, now);
+        let slot = self.queue.slots.get_mut(id);
+        let (source, lane) = (slot.source, slot.lane);
+        let owed_to_sync = std::mem::take(&mut slot.first.owed_to_sync);
+        if self.is_outdated_synced(id) {
+            self.drop_outdated(id);
+        } else {
+            let call = FailedCall {
+                result: "interrupted",
+                error: "another replica acts".to_owned(),
+                cause: FailureCause::WaitRequested(Duration::ZERO),
+                now,
+            };
+            self.retry_later(id, call);
+        }
+        if owed_to_sync {
+            self.attempted(source, lane, now);
+        }
+    }
+
+    /// No delivery in flight will have an outcome. Drops the runs of timers: who acts next has its own.
+    pub(super) fn stand_by(&mut self, now: Moment) {
+        self.queue.discard(|slot| slot.source == TIMER_SOURCE);
+        for token in self.queue.in_flight_tokens() {
+            self.interrupted(token, now);
         }
     }
 

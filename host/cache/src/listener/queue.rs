@@ -418,6 +418,17 @@ impl Queue {
         }
     }
 
+    /// The deliveries that are in flight, in the order in which they began.
+    pub(super) fn in_flight_tokens(&self) -> Vec<DeliveryToken> {
+        let token = |slot: SlotId| match self.slots.get(slot).call() {
+            CallState::InFlight { number, .. } => Some(DeliveryToken { slot, number }),
+            _ => None,
+        };
+        let mut tokens: Vec<DeliveryToken> = self.slots.ids().into_iter().filter_map(token).collect();
+        tokens.sort_unstable_by_key(|token| token.number);
+        tokens
+    }
+
     /// The call of a slot has ended. If calls are level-triggered, the interval of its key begins with that: what one
     /// of them does may cause the next.
     pub(super) fn space_from_end(&mut self, id: SlotId, now: Moment) {

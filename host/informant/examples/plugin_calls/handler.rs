@@ -100,6 +100,7 @@ impl Bench {
                 key_value: None,
                 http: None,
                 observer: None,
+                gate: None,
             },
             metrics: PluginMetrics::register(&mut Registry::default()),
             script_runners: script_runners(),

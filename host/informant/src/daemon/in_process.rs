@@ -91,6 +91,7 @@ impl InProcess {
                 key_value: parts.key_value,
                 http: Some(parts.http),
                 observer: Some(parts.observer),
+                gate: None,
             },
             metrics: metrics.plugins.clone(),
             script_runners: script_runners::sources(&parts.config.script_runners)?,

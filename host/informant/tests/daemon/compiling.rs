@@ -42,6 +42,7 @@ fn host_with(folder: &Path, compiler: ChildCompiler) -> PluginHost {
             key_value: None,
             http: None,
             observer: None,
+            gate: None,
         },
         metrics: Metrics::new().plugins,
         script_runners: RunnerSources::new(),

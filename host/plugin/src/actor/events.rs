@@ -13,6 +13,7 @@ mod pool;
 pub(crate) mod swap;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use informant_cache::Moment;
 use informant_cache::listener::{LaneSet, NextBatch, Pause};
@@ -25,6 +26,10 @@ use crate::actor::slot::InstanceSlot;
 use crate::actor::worker::BATCH_EVENTS_MAX;
 use crate::instance::config::PluginConfig;
 use crate::status::PluginState;
+
+/// How long nothing is delivered once the gate is closed, before it is asked again: 100 ms. The program is expected to
+/// let the plugin stand by meanwhile.
+const GATE_PAUSE: Duration = Duration::from_millis(100);
 
 /// Delivers events to one plugin.
 pub(crate) struct EventActor {
@@ -80,9 +85,13 @@ impl EventActor {
         if self.draining && self.is_suspended() {
             return Step::Stop;
         }
-        if !self.started || self.is_quarantined {
+        if !self.started || self.is_quarantined || self.context.is_standby() {
             self.next_run = None;
             return self.wait(None).await;
+        }
+        if !self.context.effects.may_act() {
+            self.next_run = None;
+            return self.wait(Some(self.context.now() + GATE_PAUSE)).await;
         }
         if self.has_timers {
             self.next_run = self.context.run_timers();
@@ -93,9 +102,9 @@ impl EventActor {
         }
     }
 
-    /// Whether nothing is delivered until somebody resumes the plugin.
+    /// Whether nothing is delivered until somebody resumes the plugin, or it acts.
     fn is_suspended(&self) -> bool {
-        self.is_quarantined || self.context.is_paused()
+        self.is_quarantined || self.context.is_paused() || !self.context.effects.may_act()
     }
 
     /// One turn with one instance: its calls are made here.
@@ -260,12 +269,24 @@ impl EventActor {
                     self.review_idle().await;
                 }
             }
+            ActorCommand::Replay(replay) if self.context.is_standby() => replay.refuse("the plugin stands by"),
             ActorCommand::Replay(replay) => {
                 self.quiesce().await;
                 match self.pool.idle_mut().next() {
                     Some(worker) => worker.replay(*replay).await,
                     None => replay.refuse("the plugin has no instance"),
                 }
+            }
+            ActorCommand::StandBy(done) => {
+                self.quiesce().await;
+                self.stand_by();
+                // The caller may be gone.
+                let _ = done.send(());
+            }
+            ActorCommand::Act => {
+                self.quiesce().await;
+                self.pool.idle_mut().for_each(|worker| worker.slot.start_over());
+                self.arrange_timers().await;
             }
             ActorCommand::Drain => {
                 self.started = true;
@@ -275,9 +296,27 @@ impl EventActor {
         }
     }
 
+    /// Drops what the ended term has left: instances, a quarantine, timers, and what has not taken effect. While no call
+    /// is made.
+    fn stand_by(&mut self) {
+        let context = &self.context;
+        // Failures of its writes concern no later instance.
+        self.activation += 1;
+        for worker in self.pool.idle_mut() {
+            worker.stand_by(self.activation);
+        }
+        if std::mem::take(&mut self.is_quarantined) {
+            context.listener.control().resume(Pause::Quarantine);
+        }
+        context.capabilities.stand_by();
+        context.forget_timers();
+        self.has_timers = false;
+        context.listener.consumer().stand_by(context.now());
+    }
+
     /// The timers are those of the version and the section that work from now on.
     async fn arrange_timers(&mut self) {
-        let Some(worker) = self.pool.idle_mut().next() else {
+        let Some(worker) = self.pool.idle_mut().next().filter(|_| !self.context.is_standby()) else {
             return;
         };
         let (manifest, config) = (

@@ -225,6 +225,8 @@ impl IndexActor {
             ActorCommand::Restart => self.slot.restart(),
             // Only events are paused, and only handlers write.
             ActorCommand::Pause | ActorCommand::Quarantine { .. } | ActorCommand::Replay(_) => {}
+            // Indexes are computed all the time.
+            ActorCommand::StandBy(_) | ActorCommand::Act => {}
             // Index values that are not computed yet need not be delivered.
             ActorCommand::Drain => return Step::Stop,
         }
@@ -239,6 +241,7 @@ impl IndexActor {
             version,
             mut instances,
             changes: _,
+            term: _,
             feed,
             kind: _,
             done,

@@ -70,6 +70,8 @@ pub(crate) struct LiveStatus {
     pub(crate) because: Option<String>,
     /// What paused it; none if it is not paused.
     pub(crate) paused: Option<PausedBy>,
+    /// Another replica acts.
+    pub(crate) is_standby: bool,
     pub(crate) manifest: Arc<Manifest>,
     pub(crate) roles: Roles,
     pub(crate) digest: Digest,
@@ -84,10 +86,11 @@ pub(crate) struct LiveStatus {
 }
 
 impl LiveStatus {
-    /// The plugin's state: the worst of its instances' states, that it is paused, or that its calls fail.
+    /// The plugin's state: the worst of its instances' states, that it stands by or is paused, or that its calls fail.
     pub(crate) fn state(&self) -> PluginState {
-        use PluginState::{Failing, Loaded, Paused, Restarting, Running};
+        use PluginState::{Failing, Loaded, Paused, Restarting, Running, Standby};
         match self.worst_of_instances() {
+            Restarting | Running | Loaded if self.is_standby => Standby,
             Restarting | Running | Loaded if self.paused.is_some() => Paused,
             Restarting | Running if self.streak.is_failing() => Failing,
             state => state,
@@ -104,6 +107,7 @@ impl LiveStatus {
     pub(crate) fn reason(&self) -> Option<String> {
         match (self.state(), self.paused) {
             (PluginState::Paused, Some(by)) => Some(by.as_str().to_owned()),
+            (PluginState::Standby, _) => Some("another replica acts".to_owned()),
             (PluginState::Failing, _) => Some(format!("its last {FAILING_CALLS} calls or more have failed")),
             _ => self.because.clone(),
         }

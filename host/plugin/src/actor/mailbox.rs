@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use informant_cache::{Environment, IndexFeedHandle, Moment};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
 
 use crate::actor::command_flag::CommandFlag;
 use crate::actor::replay::Replay;
@@ -38,6 +39,10 @@ pub(crate) enum ActorCommand {
     Quarantine { activation: u64, because: String },
     /// Make one call that no event asks for, in a run of a scenario.
     Replay(Box<Replay>),
+    /// The term is over: drop the instances and what has not taken effect. Then the sender is told.
+    StandBy(oneshot::Sender<()>),
+    /// A term has begun: create the instances.
+    Act,
     /// Deliver the pending events, then end.
     Drain,
 }
@@ -46,8 +51,10 @@ pub(crate) enum ActorCommand {
 pub(crate) struct CandidateInstance {
     pub(crate) config: Arc<PluginConfig>,
     pub(crate) version: LoadedVersion,
-    /// None if this actor has no work with the version's roles.
+    /// None if this actor has no work with the version's roles, or stood by when they were to be created.
     pub(crate) instances: Vec<Instance>,
+    /// Cancelled if the instances cannot be used.
+    pub(crate) term: CancellationToken,
     /// What their `init` changed in the plugin's keys, if it is accepted. For the event actor only.
     pub(crate) changes: InitEffects,
     /// The feed of the indexes it computes; none if it computes none. For the index actor only.

@@ -24,6 +24,8 @@ pub(crate) struct Probation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Phase {
     Running { until: Moment },
+    /// It begins when the plugin acts.
+    Suspended,
     Failed { because: String },
     Ended,
 }
@@ -52,10 +54,28 @@ impl Probation {
         self.set(Phase::Ended);
     }
 
+    /// The plugin stands by: a probation that runs begins from scratch when it acts.
+    pub(crate) fn suspend(&self) {
+        let mut phase = self.phase();
+        if matches!(*phase, Phase::Running { .. }) {
+            *phase = Phase::Suspended;
+            drop(phase);
+            self.notify.notify_one();
+        }
+    }
+
+    /// The plugin acts.
+    pub(crate) fn resume(&self, now: Moment) {
+        let is_suspended = *self.phase() == Phase::Suspended;
+        if is_suspended {
+            self.begin(now);
+        }
+    }
+
     /// The running version is quarantined. Has no effect after its probation.
     pub(crate) fn fail(&self, because: &str) {
         let mut phase = self.phase();
-        if matches!(*phase, Phase::Running { .. }) {
+        if matches!(*phase, Phase::Running { .. } | Phase::Suspended) {
             *phase = Phase::Failed {
                 because: because.to_owned(),
             };
@@ -75,7 +95,7 @@ impl Probation {
             let until = match &*self.phase() {
                 Phase::Failed { .. } => return,
                 Phase::Running { until } => Some(*until),
-                Phase::Ended => None,
+                Phase::Suspended | Phase::Ended => None,
             };
             let Some(until) = until else {
                 self.notify.notified().await;
@@ -101,7 +121,7 @@ impl Probation {
             Phase::Failed { because } => ProbationResult::Failed {
                 because: because.clone(),
             },
-            Phase::Running { .. } | Phase::Ended => return None,
+            Phase::Running { .. } | Phase::Suspended | Phase::Ended => return None,
         };
         *phase = Phase::Ended;
         Some(result)

@@ -54,7 +54,7 @@ pub(crate) struct InstanceSlot {
 /// The first instance of a slot.
 pub(crate) enum FirstInstance {
     Made(Box<Instance>),
-    /// The component has no role for this actor.
+    /// The component has no role for this actor, or another replica acts.
     NotNeeded,
     /// Its `init` asks to be tried again.
     Later(LoadProblem),
@@ -136,6 +136,20 @@ impl InstanceSlot {
         }
     }
 
+    /// Another replica acts: drops the instance. A quarantine ends.
+    pub(crate) fn stand_by(&mut self, activation: u64) {
+        self.instance = None;
+        self.activation = activation;
+        self.reset();
+        self.update_memory();
+    }
+
+    /// The plugin acts: an instance is created as at its start.
+    pub(crate) fn start_over(&mut self) {
+        self.reset();
+        self.because = StartCause::Start;
+    }
+
     pub(crate) fn end(&mut self) {
         self.instance = None;
         self.update_memory();
@@ -204,12 +218,12 @@ impl InstanceSlot {
         self.apply_decision(decision, &report.to_string());
     }
 
-    /// Drops the instance, whose call was cut off because the plugin is being stopped.
+    /// Drops the instance, whose call was cut off because the plugin is being stopped or stands by.
     fn drop_aborted(&mut self, report: &TrapReport) {
         self.instance = None;
         self.update_memory();
         let plugin: &str = self.context.counters.plugin();
-        tracing::debug!(plugin, role = self.id.actor.as_str(), error = %report, "plugin stopped during a call");
+        tracing::debug!(plugin, role = self.id.actor.as_str(), error = %report, "plugin stopped or stood by during a call");
     }
 
     /// Drops the instance, which trapped or timed out, and counts that.
@@ -316,9 +330,9 @@ impl InstanceSlot {
                 }
                 return true;
             }
-            Err(problem) if self.context.abort.is_cancelled() => {
+            Err(problem) if self.context.ends_calls(self.id.actor).is_cancelled() => {
                 let plugin: &str = self.context.counters.plugin();
-                tracing::debug!(plugin, role = self.id.actor.as_str(), error = %problem, "plugin stopped while its instance was rebuilt");
+                tracing::debug!(plugin, role = self.id.actor.as_str(), error = %problem, "plugin stopped or stood by while its instance was rebuilt");
             }
             Err(problem) => self.record_rebuild_failure(&problem),
         }

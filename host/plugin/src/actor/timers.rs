@@ -179,6 +179,11 @@ impl PluginContext {
         !timers.timers.is_empty()
     }
 
+    /// The plugin stands by: who acts next reads the records again.
+    pub(crate) fn forget_timers(&self) {
+        *lock(&self.timers) = None;
+    }
+
     /// Adds the runs that are due. Returns when the next one is.
     pub(crate) fn run_timers(&self) -> Option<Moment> {
         let (consumer, env, now) = (self.listener.consumer(), &self.runtime.env, self.runtime.wall.now());

@@ -43,6 +43,8 @@ struct Handled {
     has_committed: bool,
     /// A slow body has held up the worker.
     was_held_up: bool,
+    /// Another replica acts: what the call did was dropped.
+    was_refused: bool,
 }
 
 /// Calls one instance.
@@ -67,6 +69,12 @@ impl EventWorker {
             is_rebuilt: false,
             slot,
         }
+    }
+
+    /// Another replica acts.
+    pub(crate) fn stand_by(&mut self, activation: u64) {
+        self.slot.stand_by(activation);
+        self.buffers = Buffers::default();
     }
 
     /// Another version was activated.
@@ -136,7 +144,7 @@ impl EventWorker {
             let handled = self.handle(&delivery, now).await;
             now = handled.at;
             // Others of its namespace wait from now on.
-            let mut is_over = interrupt.is_raised() || handled.was_held_up;
+            let mut is_over = interrupt.is_raised() || handled.was_held_up || handled.was_refused;
             if now - answered > FLUSH_MAX {
                 self.answers.report(&self.slot.context.outcomes, now);
                 // Calls that return at once never yield to other tasks.
@@ -207,7 +215,7 @@ impl EventWorker {
             DeliveryResult::Answered(outcome) => (Some(outcome), None),
             DeliveryResult::Lost(report) => (outcome_of_loss(&report), Some(report)),
         };
-        let mut has_committed = false;
+        let (mut has_committed, mut was_refused) = (false, false);
         if let Some(outcome) = outcome {
             if outcome != DeliveryOutcome::Filtered {
                 context.counters.seconds.observe((now - began).as_secs_f64());
@@ -215,7 +223,10 @@ impl EventWorker {
                 observe(context, delivery, now - began, &outcome);
             }
             let effects = instance.as_mut().map(Instance::take_effects).unwrap_or_default();
-            if outcome.is_ok() || seeded_bug(SeededBug::FailedCallWrites) {
+            was_refused = outcome != DeliveryOutcome::Filtered && !context.effects.admit_call();
+            if was_refused {
+                context.listener.consumer().interrupted(delivery.token, now);
+            } else if outcome.is_ok() || seeded_bug(SeededBug::FailedCallWrites) {
                 let (counters, outcome) = (&rule.counters, &outcome);
                 let event = || {
                     context
@@ -225,7 +236,7 @@ impl EventWorker {
                 };
                 has_committed = context.capabilities.commit(effects, event);
             }
-            if !has_committed {
+            if !has_committed && !was_refused {
                 let (event, on_failure) = (EndedEvent::of(delivery), config.spec.on_failure);
                 let quarantine_because =
                     self.answers
@@ -243,6 +254,7 @@ impl EventWorker {
             at: now,
             has_committed,
             was_held_up: held_up.is_some(),
+            was_refused,
         }
     }
 }

@@ -7,7 +7,8 @@
 //! Promises: nothing is sent that config.toml does not grant; all waits of a call together end before the guest's own
 //! call reaches its time limit, with an error; waiting is not charged to the guest's CPU time; what the host holds for
 //! a guest is bounded. Requests from `index`, `describe`, `init`, `save` and `restore` are always denied. wasi:http has
-//! codes for errors, but no messages: those are written to the plugin's log.
+//! codes for errors, but no messages: those are written to the plugin's log. While another replica acts, requests other
+//! than GET and HEAD are refused.
 
 mod address;
 mod body;
@@ -41,6 +42,7 @@ use crate::capability::HasCapabilities;
 use crate::capability::parts::{CallEnd, CallPart, CallStart, Capability, Current, InstanceParts, PluginParts};
 use crate::capability::permission::MayUse;
 use crate::capture::{HttpTape, Tape};
+use crate::effects::acting::NotActing;
 use crate::engine::wait::{self, CallTime};
 use crate::observed::{Effect, EffectKind};
 use crate::output::Output;
@@ -319,10 +321,14 @@ impl GrantedRequest {
         answer.map_err(|error| HttpError::new(error.code, format!("{target}: {error}")))
     }
 
+    fn may_change_something(&self) -> bool {
+        !matches!(*self.request.method(), Method::GET | Method::HEAD)
+    }
+
     /// In dry run, whether the request may change something. Then it is recorded.
     fn is_withheld(&self) -> bool {
-        let (effects, method) = (&self.plugin.dry_run, self.request.method());
-        let is_withheld = effects.is_dry_run() && !matches!(*method, Method::GET | Method::HEAD);
+        let effects = &self.plugin.dry_run;
+        let is_withheld = effects.is_dry_run() && self.may_change_something();
         if is_withheld {
             effects.record(self.effect());
         }
@@ -352,7 +358,14 @@ impl GrantedRequest {
             return Ok(None);
         }
         let effect = self.plugin.dry_run.is_observed().then(|| self.effect());
-        let plugin = self.plugin;
+        let waited = self.plugin.env.now() - began;
+        let mut time_max = self.time_max.saturating_sub(waited);
+        if self.may_change_something() {
+            let admitted = self.plugin.dry_run.admit(EffectKind::Http);
+            let refused = |why: NotActing| HttpError::new(HttpErrorCode::Unavailable, why.to_string());
+            time_max = time_max.min(admitted.map_err(refused)?);
+        }
+        let (sent, plugin) = (self.plugin.env.now(), self.plugin);
         let Some(client) = &plugin.client else {
             let message = "no network: requests need `informant run`";
             return Err(HttpError::new(HttpErrorCode::Unavailable, message));
@@ -371,10 +384,11 @@ impl GrantedRequest {
             }),
             address: self.target.address(),
             header_files: grant.header_files,
-            time_max: self.time_max.saturating_sub(plugin.env.now() - began),
+            time_max,
             permit,
         };
-        let response = client.send(call).await;
+        let response = wait::at_most(&*plugin.env, time_max, client.send(call)).await;
+        let response = response.unwrap_or_else(|_late| Err(timed_out("the response")));
         if let Some(effect) = effect {
             let detail = response.as_ref().map(|response| response.status().to_string());
             plugin.dry_run.made(|| Effect {
@@ -390,7 +404,7 @@ impl GrantedRequest {
         ) {
             lock(&self.pauses).push((self.target.host(), retry_after(response.headers())));
         }
-        let late = plugin.env.sleep(self.time_max.saturating_sub(plugin.env.now() - began));
+        let late = plugin.env.sleep(time_max.saturating_sub(plugin.env.now() - sent));
         Ok(Some(response.map(|inner| {
             ResponseBody {
                 inner,

@@ -126,6 +126,10 @@ impl Capability for KubePlugin {
         self.writes.lift_spacing(now)
     }
 
+    fn stand_by(&self) {
+        self.writes.drop_all();
+    }
+
     fn close(&self) {
         self.writes.close();
     }

@@ -96,6 +96,11 @@ impl Capability for KvPlugin {
         self.has_too_many_waiting()
     }
 
+    /// Another replica may change them: they are opened again when this one acts.
+    fn stand_by(&self) {
+        self.forget_keys();
+    }
+
     fn call(self: &Arc<Self>, _grants: &Arc<Current<()>>, instance: &InstanceParts<'_>) -> KvCaller {
         KvCaller {
             plugin: Arc::clone(self),

@@ -57,6 +57,10 @@ pub(crate) trait Capability: Sized + Send + Sync + 'static {
         false
     }
 
+    /// Another replica acts, and no call runs: drops what has not taken effect, and what is known of the outside only
+    /// while this one acts.
+    fn stand_by(&self) {}
+
     /// Nothing more will be committed.
     fn close(&self) {}
 

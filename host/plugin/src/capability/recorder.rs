@@ -80,6 +80,10 @@ impl Capability for RecorderPlugin {
         self.set_grants(grants);
     }
 
+    fn stand_by(&self) {
+        self.drop_waiting();
+    }
+
     fn close(&self) {
         self.close_queue();
     }

@@ -1,4 +1,4 @@
-//! Metrics of dry runs.
+//! Metrics of effects that were withheld in dry run, or refused because another replica acts.
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
@@ -9,6 +9,7 @@ use crate::series::{FamilyOf, Labeled, Lazy, SeriesSet};
 pub(crate) struct EffectSeries {
     effects: Labeled<1, Counter>,
     dropped: Lazy<Counter>,
+    refused: Labeled<1, Counter>,
     dry_run: Lazy<Gauge>,
 }
 
@@ -17,6 +18,7 @@ impl Default for EffectSeries {
         EffectSeries {
             effects: Labeled::new(["kind"]),
             dropped: Lazy::default(),
+            refused: Labeled::new(["kind"]),
             dry_run: Lazy::default(),
         }
     }
@@ -34,6 +36,11 @@ impl SeriesSet for EffectSeries {
             "Withheld effects that are no longer listed, because there were more",
             |of| &of.dropped,
         ),
+        FamilyOf::new(
+            "plugin_effects_refused",
+            "Effects of plugins that were refused because another replica acts, by kind",
+            |of| &of.refused,
+        ),
         FamilyOf::new("plugin_dry_run", "1 while a plugin is in dry run, 0 after it", |of| {
             &of.dry_run
         }),
@@ -47,6 +54,10 @@ impl EffectSeries {
 
     pub(super) fn count_dropped(&self) {
         self.dropped.get().inc();
+    }
+
+    pub(super) fn count_refused(&self, kind: &'static str) {
+        self.refused.of([kind]).inc();
     }
 
     pub(super) fn show(&self, is_dry_run: bool) {

@@ -29,7 +29,7 @@ pub(crate) struct CallWatchdog {
 pub(crate) enum Abandoned {
     #[error("it took longer than {0:?}, the limit for one call (limits.call)")]
     TooLong(Duration),
-    #[error("the plugin is being stopped, and its time to drain is over")]
+    #[error("the plugin stands by, or is being stopped and its time to drain is over")]
     Aborted,
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use informant_cache::listener::Lane;
 use informant_spec::Content;
+use tokio_util::sync::CancellationToken;
 
 use crate::actor::events::swap::instance_count;
 use crate::actor::restart::InitFailures;
@@ -29,6 +30,8 @@ pub(super) struct Candidates {
     pub(super) instances: [Vec<Instance>; 2],
     /// What they changed in the plugin's keys, if they are swapped in.
     pub(super) changes: InitEffects,
+    /// Cancelled if those that handle events cannot be used: there are none, or the plugin stood by since.
+    pub(super) term: CancellationToken,
 }
 
 /// The first instances of each actor.
@@ -42,6 +45,16 @@ impl Plugin {
         content: &Content,
     ) -> Result<(LoadedVersion, Candidates), LoadProblem> {
         let version = self.0.context.runtime.load_version(content, config).await?;
+        let candidates = self.candidates_of(config, &version).await?;
+        Ok((version, candidates))
+    }
+
+    /// The instances of a version that is to follow the running one.
+    pub(super) async fn candidates_of(
+        &self,
+        config: &Arc<PluginConfig>,
+        version: &LoadedVersion,
+    ) -> Result<Candidates, LoadProblem> {
         let running = lock(&self.0.version).clone();
         let is_same_number = self.0.context.config().spec.limits.instances == config.spec.limits.instances;
         let transfers =
@@ -50,8 +63,7 @@ impl Plugin {
             version: running.manifest.version.clone(),
             digest: running.component.digest,
         });
-        let candidates = self.new_instances(config, &version, previous).await?;
-        Ok((version, candidates))
+        self.new_instances(config, version, previous).await
     }
 
     pub(super) async fn new_instances(
@@ -83,8 +95,12 @@ async fn candidates(
         let until = parts.now() + INIT_RETRY_AT_SWAP;
         let mut failures = InitFailures::default();
         loop {
+            let term = parts.ends_calls(ActorKind::Events);
+            let was_standby = term.is_cancelled();
             let made = try_candidates(&parts, &config, &version, previous.as_ref());
             match parts.runtime.load_turns.run(&*parts.runtime.env, made).await {
+                // It stood by meanwhile, which says nothing of the version.
+                Err(_) if term.is_cancelled() && !was_standby && !parts.abort.is_cancelled() => {}
                 Err((actor, problem @ LoadProblem::InitRetryable { .. })) if parts.now() < until => {
                     let wait = failures.wait(&problem).min(until - parts.now());
                     parts.log_init_failure(actor, &problem, wait);
@@ -113,11 +129,12 @@ async fn try_candidates(
 ) -> Result<Candidates, (ActorKind, LoadProblem)> {
     let mut candidates = Candidates {
         changes: InitEffects::new(config.spec.is_dry_run),
+        term: parts.ends_calls(ActorKind::Events),
         ..Candidates::default()
     };
-    let Candidates { instances, changes } = &mut candidates;
+    let Candidates { instances, changes, .. } = &mut candidates;
     for (made, (actor, count)) in instances.iter_mut().zip(ids(config)) {
-        if !actor.is_needed(version.component.roles) {
+        if !actor.is_needed(version.component.roles) || parts.ends_calls(actor).is_cancelled() {
             continue;
         }
         let previous = previous.filter(|_| actor == ActorKind::Events);
@@ -149,7 +166,7 @@ async fn try_first_instances(parts: &PluginContext, version: &LoadedVersion) -> 
     let mut made = [Vec::new(), Vec::new()];
     for (made, (actor, count)) in made.iter_mut().zip(ids(&config)) {
         for number in 0..count {
-            if !actor.is_needed(version.component.roles) {
+            if !actor.is_needed(version.component.roles) || (actor == ActorKind::Events && parts.is_standby()) {
                 made.push(FirstInstance::NotNeeded);
                 continue;
             }

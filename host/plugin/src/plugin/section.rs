@@ -114,10 +114,19 @@ impl Plugin {
                     version,
                     candidates,
                 } = *prepared;
-                let swapped = match Arc::ptr_eq(&base, &config) {
-                    true => self.swap_in(wanted, version, candidates, SwapKind::Reload).await,
-                    false => Err(LoadProblem::Outdated),
+                let swap = async {
+                    if !Arc::ptr_eq(&base, &config) {
+                        return Err(LoadProblem::Outdated);
+                    }
+                    // It stood by when they were created, or since.
+                    let is_renewed = candidates.term.is_cancelled() && !self.is_standby();
+                    let candidates = match is_renewed {
+                        true => self.candidates_of(&wanted, &version).await?,
+                        false => candidates,
+                    };
+                    self.swap_in(wanted, version, candidates, SwapKind::Reload).await
                 };
+                let swapped = swap.await;
                 self.record_result(origin.path(), swapped).map(Some)
             }
         }

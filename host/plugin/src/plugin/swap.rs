@@ -60,7 +60,7 @@ impl Plugin {
             (_, new) => new,
         };
         let was_quarantined = context.status().state() == PluginState::Quarantined;
-        let Candidates { instances, changes } = candidates;
+        let Candidates { instances, changes, term } = candidates;
         let (mut state_bytes, mut changes) = (None, Some(changes));
         for (actor, instances) in self.0.actors.iter().zip(instances) {
             let (done, swapped_in) = oneshot::channel();
@@ -70,6 +70,7 @@ impl Plugin {
                 instances,
                 // The event actor comes first.
                 changes: changes.take().unwrap_or_default(),
+                term: term.clone(),
                 feed: feed.clone(),
                 kind,
                 done,

@@ -323,6 +323,7 @@ impl World {
                 key_value: keys.clone().map(|keys| Arc::new(keys) as Arc<dyn KeyValue>),
                 http,
                 observer: None,
+                gate: None,
             },
             metrics: PluginMetrics::register(&mut registry),
             script_runners,

@@ -111,6 +111,18 @@ impl Consumer {
             .change(|listener| tokens.into_iter().rev().for_each(|token| listener.give_back(token)));
     }
 
+    /// The call of a delivery was begun, and what it did was dropped, because another replica acts. It is delivered
+    /// again, whatever the failure policy is, and was no attempt.
+    pub fn interrupted(&self, token: DeliveryToken, now: Moment) {
+        self.0.change(|listener| listener.interrupted(token, now));
+    }
+
+    /// The handler stands by, and is not being called: all deliveries in flight were [interrupted](Self::interrupted).
+    /// Drops the runs of timers, and counts them as discarded. Pauses nothing.
+    pub fn stand_by(&self, now: Moment) {
+        self.0.change(|listener| listener.stand_by(now));
+    }
+
     /// Like [`replay`](super::Control::replay), for a handler whose instance was lost because of an event. Delivers
     /// the keys of
     /// that instance's lane only; with several lanes, the intervals of all keys end. Skips dead-lettered states,

@@ -30,10 +30,14 @@ impl EventActor {
             version,
             mut instances,
             changes,
+            term,
             feed: _,
             kind,
             done,
         } = candidate;
+        if term.is_cancelled() {
+            instances.clear();
+        }
         let listener = self.context.listener.clone();
         listener.control().pause(Pause::Swap);
         let wanted = instance_count(&config);
@@ -60,6 +64,9 @@ impl EventActor {
                     // Before its first call.
                     self.context.apply(&config);
                     self.context.probation.begin(self.context.now());
+                    if self.context.is_standby() {
+                        self.context.probation.suspend();
+                    }
                 }
                 SwapKind::RollBack => self.context.probation.skip(),
             }

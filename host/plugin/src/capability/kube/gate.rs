@@ -1,5 +1,5 @@
-//! The gate: every call of a plugin to a cluster, direct or deferred, leaves through [`send`]. What closes it (grants)
-//! is checked when the call is sent.
+//! The gate: every call of a plugin to a cluster, direct or deferred, leaves through [`send`]. What closes it (grants,
+//! for writes also that another replica acts) is checked when the call is sent.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +14,7 @@ use super::writes::{Target, WriteInFlight};
 use super::{KUBE_ANSWER_BYTES_MAX, KUBE_DOCUMENT_BYTES_MAX};
 use crate::capability::parts::Current;
 use crate::capture::{KubeFailure, KubeRequest, Record, Recorder};
+use crate::effects::acting::NotActing;
 use crate::effects::beginning;
 use crate::engine::wait::{self, TooLate};
 use crate::observed::{Effect, EffectKind};
@@ -66,6 +67,11 @@ pub(crate) async fn send(
     if is_withheld {
         withhold(&mut action);
     }
+    let time_max = match action.is_write() {
+        true => plugin.dry_run.admit(EffectKind::Kube).map_err(refused)?,
+        false => Duration::MAX,
+    };
+    let wait_max = wait_max.min(time_max);
     let write = begin_write(plugin, &address, &action)?;
     let call = KubeCall {
         plugin: Arc::clone(&plugin.plugin),
@@ -106,6 +112,10 @@ pub(crate) async fn send(
         }
     }
     answer
+}
+
+fn refused(why: NotActing) -> KubeError {
+    KubeError::new(KubeErrorCode::Unavailable, why.to_string())
 }
 
 /// What the call does. None: it reads, or the plugin itself asks for a dry run, so that nothing happens.

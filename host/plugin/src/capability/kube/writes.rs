@@ -18,6 +18,9 @@
 //! What failed permanently is a dead letter; everything else is retried by calling the handler again. A response that
 //! asks to come back later (429 or 503 with Retry-After) pauses all writes of the plugin and is no attempt.
 //!
+//! While another replica acts, nothing is sent. When the plugin stands by, all writes are dropped, and their events go
+//! back to the listener. Those that were sent already may still be made.
+//!
 //! Bounds: [`CALL_WRITES_MAX`] and [`CALL_WRITES_BYTES_MAX`] for each call; at [`WRITES_WAITING_MAX`] or
 //! [`WRITES_WAITING_BYTES_MAX`] the plugin is not called until half of that is left. A call that is made below the
 //! bound may exceed it by its own writes. [`Limits`](informant_spec::Limits) has the configurable ones: writes in
@@ -82,6 +85,10 @@ pub(crate) const WRITES_WAITING_BYTES_MAX: usize = 16 << 20;
 
 /// Writes that a plugin may make at once after a quiet time, above its rate: 100.
 pub(crate) const WRITES_BURST: u32 = 100;
+
+/// How long the writes of a plugin wait that was refused one because another replica acts: 1 s. They are dropped when it
+/// stands by.
+pub(crate) const WRITES_REFUSED_PAUSE: Duration = Duration::from_secs(1);
 
 /// The end of a stop in which no write starts: 1 s. Writes in flight have this time to end.
 pub(crate) const WRITES_LAST: Duration = Duration::from_secs(1);

@@ -10,6 +10,7 @@ use super::{Answer, KV_KEY_COST_BYTES, KV_VALUE_BYTES_MAX};
 use crate::bindings::informant::plugin::types::ErrorCode;
 use crate::capability::error;
 use crate::capability::parts::HandledEvent;
+use crate::observed::EffectKind;
 
 /// The changes of one call, and what it sees. Dropping it gives up what it has claimed.
 pub(crate) struct CallChanges {
@@ -42,11 +43,15 @@ impl InitChanges {
         self.made = made;
     }
 
-    /// The instances are put to work: applies the changes, in dry run to its keys.
+    /// The instances are put to work: applies the changes, in dry run to its keys. While another replica acts, they are
+    /// dropped: `init` is called again when this one does.
     pub(crate) fn commit(self) {
         let Some(mut made) = self.made.filter(|made| !made.is_empty()) else {
             return;
         };
+        if made.plugin.dry_run.admit(EffectKind::Kv).is_err() {
+            return;
+        }
         if let Some(space) = made.plugin.current() {
             made.space = space;
         }

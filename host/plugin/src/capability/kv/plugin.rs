@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use informant_object::{Key, SourceId};
 
@@ -26,7 +26,8 @@ pub(crate) struct KvPlugin {
     plugin: Arc<str>,
     /// None without a state database.
     api: Option<Arc<dyn KeyValue>>,
-    space: OnceLock<Arc<dyn KvSpace>>,
+    /// The stored keys, once they were opened.
+    space: Mutex<Option<Arc<dyn KvSpace>>>,
     /// The keys that are being opened. A call that can wait no longer leaves that to the next one.
     opening: tokio::sync::Mutex<Option<KvOpening>>,
     pub(super) dry_run: Arc<Effects>,
@@ -62,7 +63,7 @@ impl KvPlugin {
         KvPlugin {
             plugin: Arc::clone(parts.plugin),
             api: parts.services.key_value.clone(),
-            space: OnceLock::new(),
+            space: Mutex::default(),
             opening: tokio::sync::Mutex::default(),
             dry_run: Arc::clone(parts.dry_run),
             overlay: Mutex::default(),
@@ -120,7 +121,7 @@ impl KvPlugin {
 
     /// What its keys take, if it has used them since it was loaded.
     pub(crate) fn usage(&self) -> Option<KvUsage> {
-        self.space.get().map(|space| space.usage())
+        self.stored().map(|space| space.usage())
     }
 
     pub(super) fn show(&self, usage: KvUsage) {
@@ -143,8 +144,18 @@ impl KvPlugin {
     }
 
     /// The stored keys, if they were opened.
-    pub(super) fn stored(&self) -> Option<&Arc<dyn KvSpace>> {
-        self.space.get()
+    pub(super) fn stored(&self) -> Option<Arc<dyn KvSpace>> {
+        lock(&self.space).clone()
+    }
+
+    /// The next call opens the keys again. While no call runs.
+    pub(super) fn forget_keys(&self) {
+        *lock(&self.space) = None;
+        *lock(&self.overlay) = None;
+        // No call runs that could hold it.
+        if let Ok(mut opening) = self.opening.try_lock() {
+            *opening = None;
+        }
     }
 
     /// The stored keys.
@@ -152,18 +163,19 @@ impl KvPlugin {
         let Some(api) = &self.api else {
             return Err(error(ErrorCode::Denied, DENIED_WITHOUT_STATE));
         };
-        if let Some(space) = self.space.get() {
-            return Ok(Arc::clone(space));
+        if let Some(space) = self.stored() {
+            return Ok(space);
         }
         let mut opening = self.opening.lock().await;
         // Another call may have opened them meanwhile.
-        if let Some(space) = self.space.get() {
-            return Ok(Arc::clone(space));
+        if let Some(space) = self.stored() {
+            return Ok(space);
         }
         let opened = opening.get_or_insert_with(|| api.open(&self.plugin)).await;
         *opening = None;
         let space = opened.map_err(|problem| error(ErrorCode::Unavailable, problem))?;
-        Ok(Arc::clone(self.space.get_or_init(|| space)))
+        *lock(&self.space) = Some(Arc::clone(&space));
+        Ok(space)
     }
 
     /// The keys that a call uses: in dry run, those over the `stored` ones.
@@ -187,7 +199,7 @@ impl KvPlugin {
 
     /// The keys that a call uses now, if one has opened them.
     pub(super) fn current(&self) -> Option<Arc<dyn KvSpace>> {
-        self.space.get().map(|stored| self.overlaid(stored))
+        self.stored().map(|stored| self.overlaid(&stored))
     }
 
     pub(super) fn count(&self, function: &'static str, error: Option<&HostError>) {

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use super::plugin::KvPlugin;
 use crate::bindings::informant::plugin::types::HostError;
+use crate::observed::EffectKind;
 
 /// The key: a JSON object from the names of timers to when the last run that has ended was due.
 const RUNS: &str = "\0timers";
@@ -30,11 +31,15 @@ impl KvPlugin {
             .collect())
     }
 
-    /// Records them, unless nothing is to be remembered: in dry run, or without a state database.
+    /// Records them, unless nothing is to be remembered: in dry run, while another replica acts, or without a state
+    /// database.
     pub(crate) fn record_runs(&self, runs: &BTreeMap<String, Timestamp>) {
         let Some(keys) = self.stored().filter(|_| !self.dry_run.is_dry_run()) else {
             return;
         };
+        if self.dry_run.admit(EffectKind::Kv).is_err() {
+            return;
+        }
         let written: BTreeMap<&String, String> = runs.iter().map(|(timer, due)| (timer, due.to_string())).collect();
         if let Ok(json) = serde_json::to_vec(&written) {
             keys.commit(vec![(RUNS.to_owned(), Some(json.into()))], None);

@@ -161,6 +161,15 @@ impl RecorderPlugin {
         used.changed.notify_one();
     }
 
+    /// Drops what waits: another replica acts.
+    pub(super) fn drop_waiting(&self) {
+        let Some(used) = self.used.get() else { return };
+        let dropped = std::mem::take(&mut lock(&used.queue).events);
+        if !dropped.is_empty() {
+            used.series.count(EventResult::Dropped, dropped.len() as u64);
+        }
+    }
+
     /// Nothing more is recorded: what waits is sent, once.
     pub(super) fn close_queue(&self) {
         self.is_closed.store(true, Ordering::Release);
@@ -257,6 +266,7 @@ impl RecorderPlugin {
                 field_manager: KubeWrite::default_manager(&self.plugin),
                 ..KubeWrite::default()
             };
+            let (identity, time_max) = self.granted()?;
             let call = KubeCall {
                 plugin: Arc::clone(&self.plugin),
                 address: KubeAddress {
@@ -268,10 +278,10 @@ impl RecorderPlugin {
                 },
                 action: action(document.to_string().into_bytes(), options),
                 purpose: KubePurpose::Event,
-                identity: self.granted()?,
+                identity,
                 answer_bytes_max: KUBE_ANSWER_BYTES_MAX,
             };
-            let Err(problem) = self.call(call).await else {
+            let Err(problem) = self.call(call, time_max).await else {
                 return Ok(());
             };
             // What was created by an attempt whose response was lost.
@@ -303,23 +313,26 @@ impl RecorderPlugin {
         }
     }
 
-    /// The user that records the Event.
+    /// The user that records the Event, and how long the request may take.
     /// Errors: what it was recorded under holds no longer; it may have waited since.
-    fn granted(&self) -> Result<Option<Arc<str>>, KubeError> {
+    fn granted(&self) -> Result<(Option<Arc<str>>, Duration), KubeError> {
         let refused = |message: &str| Err(KubeError::new(KubeErrorCode::Denied, message));
         let grant = lock(&self.grants).get();
         match () {
             () if self.dry_run.is_dry_run() => refused("the plugin is in dry run"),
             () if !grant.is_granted => refused("Events are not granted any more"),
-            () => Ok(grant.identity.clone()),
+            () => match self.dry_run.admit(EffectKind::Event) {
+                Ok(time_max) => Ok((grant.identity.clone(), time_max.min(EVENT_TIME_MAX))),
+                Err(not_acting) => refused(&not_acting.to_string()),
+            },
         }
     }
 
-    async fn call(&self, call: KubeCall) -> Result<(), KubeError> {
+    async fn call(&self, call: KubeCall, time_max: Duration) -> Result<(), KubeError> {
         let Some(api) = &self.api else {
             return Err(KubeError::new(KubeErrorCode::Denied, "no cluster is connected"));
         };
-        let answer = wait::at_most(&*self.env, EVENT_TIME_MAX, api.call(call)).await;
+        let answer = wait::at_most(&*self.env, time_max, api.call(call)).await;
         let answer = answer.unwrap_or_else(|_| Err(KubeError::new(KubeErrorCode::Timeout, "no response in time")));
         answer.map(|_| ())
     }

@@ -62,7 +62,7 @@ fn any_writes() -> impl Strategy<Value = Op> {
     (0..SOURCES, proptest::collection::vec(any_write(), 1..4)).prop_map(|(source, writes)| Op::Write(source, writes))
 }
 
-pub(super) const PAUSES: [Pause; 3] = [Pause::Swap, Pause::Quarantine, Pause::Operator];
+pub(super) const PAUSES: [Pause; 4] = [Pause::Swap, Pause::Quarantine, Pause::Operator, Pause::Standby];
 
 fn any_pause() -> impl Strategy<Value = Pause> {
     (0..PAUSES.len()).prop_map(|at| PAUSES[at])

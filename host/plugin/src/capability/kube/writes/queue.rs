@@ -190,6 +190,17 @@ impl<T> WriteQueue<T> {
         None
     }
 
+    /// Drops all calls. Those of their writes that are in flight will not end. Returns the writes.
+    pub(crate) fn drop_all(&mut self) -> Vec<Arc<DeferredWrite>> {
+        let calls = std::mem::take(&mut self.calls);
+        self.ready.clear();
+        self.targets.clear();
+        (self.waiting, self.waiting_bytes, self.in_flight) = (0, 0, 0);
+        self.paused_until = None;
+        self.update_full();
+        calls.into_values().flat_map(|call| call.writes).collect()
+    }
+
     /// Starts nothing from `at` on, or from an earlier moment that was set before.
     pub(crate) fn end_at(&mut self, at: Moment) {
         self.ends_at = Some(self.ends_at.map_or(at, |other| other.min(at)));

@@ -19,6 +19,8 @@ pub(crate) enum WriteResult {
     Unchanged,
     /// The object to delete is gone, or its name has another object.
     Gone,
+    /// Another replica acts: it was not sent, or had no response.
+    Refused,
     /// The API server asks to come back after this time.
     Throttled(Duration),
     /// The event failed with this outcome.
@@ -47,6 +49,7 @@ impl WriteResult {
             WriteResult::Ok => "ok",
             WriteResult::Unchanged => "unchanged",
             WriteResult::Gone => "gone",
+            WriteResult::Refused => "refused",
             WriteResult::Throttled(_) => "throttled",
             WriteResult::Failed(outcome) => outcome.as_str(),
         }

@@ -41,9 +41,14 @@ pub(super) async fn make(plugin: &KubePlugin, write: &DeferredWrite) -> Made {
         .ok()
         .and_then(|body| version_of(body))
         .filter(|_| !is_dry_run);
+    let is_refused = answer.as_ref().is_err_and(|error| error.status == 0) && !plugin.dry_run.may_act();
+    let result = match is_refused {
+        true => WriteResult::Refused,
+        false => WriteResult::of(&write.action, &describe(&write.address, &write.action), answer),
+    };
     Made {
         is_effective: version.is_some() && !before.contains(&version),
-        result: WriteResult::of(&write.action, &describe(&write.address, &write.action), answer),
+        result,
         version,
     }
 }

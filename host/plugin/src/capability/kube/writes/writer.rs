@@ -16,7 +16,7 @@ use super::result::WriteResult;
 use super::seen::{self, Written};
 use super::send::{Made, make};
 use super::spacing::{Spacing, WritingKey};
-use super::{DeferredWrite, KubeEffects, SPACING_WINDOW, Target};
+use super::{DeferredWrite, KubeEffects, SPACING_WINDOW, Target, WRITES_REFUSED_PAUSE};
 use crate::capability::kube::KubePlugin;
 use crate::capability::kube::metrics::KubeSeries;
 use crate::capability::parts::{ActorWaker, HandledEvent, SourceKey};
@@ -71,6 +71,8 @@ struct Shared {
     lifted: CancellationToken,
     /// Keys of which the cache lacks writes.
     behind: BehindKeys,
+    /// Ends what is in flight, and the waits of events, when the plugin stands by.
+    term: CancellationToken,
     /// Nothing is committed any more.
     is_closed: bool,
 }
@@ -86,6 +88,7 @@ impl Writes {
                 failure_warnings: LogThrottle::new(FAILURE_WARNINGS_MAX, FAILURE_WARNING_PERIOD),
                 lifted: stopping.child_token(),
                 behind: BehindKeys::default(),
+                term: CancellationToken::new(),
                 is_closed: false,
             }),
             changed: Notify::new(),
@@ -118,6 +121,19 @@ impl Writes {
     pub(crate) fn end_at(&self, at: Moment) {
         self.stopping.cancel();
         self.change(|shared| shared.queue.end_at(at));
+    }
+
+    /// Another replica acts: drops all writes and the events that wait, which do not end. Whether those in flight are
+    /// made stays unknown.
+    pub(crate) fn drop_all(&self) {
+        let dropped = self.change(|shared| {
+            std::mem::take(&mut shared.term).cancel();
+            shared.behind = BehindKeys::default();
+            shared.queue.drop_all()
+        });
+        for write in dropped {
+            self.series.count_write(write.action.verb(), "dropped");
+        }
     }
 
     /// Nothing more will be committed.
@@ -222,10 +238,12 @@ pub(crate) fn commit(plugin: &Arc<KubePlugin>, effects: KubeEffects, event: Opti
     if written.spaced.is_none() && written.awaited.is_empty() {
         return event.end(None);
     }
-    let (of, key) = (Arc::clone(plugin), event.source_key());
+    let (of, key, term) = (Arc::clone(plugin), event.source_key(), plugin.writes.lock().term.clone());
     let wait = async move {
-        wait_after(&of, &key, &written).await;
-        event.end(None);
+        let is_over = term.run_until_cancelled(wait_after(&of, &key, &written)).await.is_some();
+        if is_over {
+            event.end(None);
+        }
     };
     plugin.env.spawn("plugin-spaced-key", Box::pin(wait));
 }
@@ -265,7 +283,7 @@ pub(crate) async fn run(plugin: Arc<KubePlugin>, abort: CancellationToken) {
 
 /// Sends a write in a task of its own.
 fn start(plugin: &Arc<KubePlugin>, abort: &CancellationToken, number: CallNumber, write: Arc<DeferredWrite>) {
-    let (of, abort) = (Arc::clone(plugin), abort.clone());
+    let (of, abort, term) = (Arc::clone(plugin), abort.clone(), plugin.writes.lock().term.clone());
     let task = async move {
         let work = async {
             let made = make(&of, &write).await;
@@ -275,6 +293,7 @@ fn start(plugin: &Arc<KubePlugin>, abort: &CancellationToken, number: CallNumber
             biased;
             // Whether it was done stays unknown: the event is not acknowledged.
             () = abort.cancelled() => {}
+            () = term.cancelled() => {}
             () = work => {}
         }
     };
@@ -288,6 +307,7 @@ async fn finish(plugin: &KubePlugin, number: CallNumber, write: &DeferredWrite, 
     let (end, failure) = match made.result {
         WriteResult::Ok | WriteResult::Unchanged | WriteResult::Gone => (WriteEnd::Done, None),
         WriteResult::Throttled(pause) => (WriteEnd::Pause(pause), None),
+        WriteResult::Refused => (WriteEnd::Pause(WRITES_REFUSED_PAUSE), None),
         WriteResult::Failed(ref outcome) => (WriteEnd::Failed, Some(outcome.clone())),
     };
     let ended = plugin.writes.change(|shared| {
