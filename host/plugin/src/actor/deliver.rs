@@ -8,9 +8,10 @@ use informant_cache::{Awaited, BodyUnavailable, Moment, Reason};
 use informant_object::{KeyRef, Object, Payload, SourceId};
 
 use crate::actor::source_rules::{SelectedObjects, SourceRule};
+use crate::actor::{ActorKind, PluginContext};
 use crate::bindings::exports::informant::plugin::reconciler::Request;
 use crate::bindings::informant::plugin::types::{Call, Failure, ObjectRef};
-use crate::bodies::{Bodies, has_held_up};
+use crate::bodies::has_held_up;
 use crate::component::manifest::EventRule;
 use crate::component::roles::Handled;
 use crate::engine::trap::{TrapKind, TrapReport};
@@ -47,13 +48,13 @@ impl Buffers {
         delivery: &Delivery,
         rule: &SourceRule,
         instance: &mut Instance,
-        bodies: Bodies<'_>,
+        context: &PluginContext,
     ) -> DeliveryResult {
         self.held_up = None;
         let read;
         let delivery = match head_to_read(delivery, rule) {
             None => delivery,
-            Some(head) => match self.read(delivery.source, head, bodies).await {
+            Some(head) => match self.read(delivery.source, head, context).await {
                 // A newer state would overtake events, and what the store has.
                 Ok(body) if body.version() == head.version() => {
                     read = with_body(delivery, body);
@@ -90,10 +91,16 @@ impl Buffers {
         }
     }
 
-    async fn read(&mut self, source: SourceId, head: &Object, bodies: Bodies<'_>) -> Result<Object, BodyUnavailable> {
-        let began = bodies.env.now();
-        let body = bodies.read(source, head).await;
-        let now = bodies.env.now();
+    async fn read(
+        &mut self,
+        source: SourceId,
+        head: &Object,
+        context: &PluginContext,
+    ) -> Result<Object, BodyUnavailable> {
+        let (began, term) = (context.now(), context.ends_calls(ActorKind::Events));
+        let body = term.run_until_cancelled(context.runtime.bodies().read(source, head)).await;
+        let body = body.unwrap_or(Err(BodyUnavailable::Busy));
+        let now = context.now();
         self.held_up = has_held_up(body.as_ref(), now - began).then_some((began, now));
         body
     }

@@ -197,8 +197,7 @@ impl EventWorker {
             Some(instance) => {
                 capture.begin(instance.tape(), began, version.component.digest);
                 let about = || StuckOn::of(delivery, context.now());
-                let bodies = context.runtime.bodies();
-                let call = pin!(self.buffers.deliver(delivery, rule, instance, bodies));
+                let call = pin!(self.buffers.deliver(delivery, rule, instance, context));
                 track_stuck_call(context, *id, about, call).await
             }
             None => DeliveryResult::Answered(DeliveryOutcome::Filtered),

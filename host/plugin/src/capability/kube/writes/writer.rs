@@ -252,14 +252,14 @@ pub(crate) fn commit(plugin: &Arc<KubePlugin>, effects: KubeEffects, event: Opti
 pub(crate) async fn run(plugin: Arc<KubePlugin>, abort: CancellationToken) {
     loop {
         let now = plugin.env.now();
-        let (next, is_over) = {
+        let (next, is_over, term) = {
             let mut shared = plugin.writes.lock();
             let next = shared.queue.next(now);
-            (next, shared.is_closed && shared.queue.is_empty())
+            (next, shared.is_closed && shared.queue.is_empty(), shared.term.clone())
         };
         let timer = match next {
             NextWrite::Send(number, write) => {
-                start(&plugin, &abort, number, write);
+                start(&plugin, (&abort, term), number, write);
                 continue;
             }
             NextWrite::Idle if is_over => return,
@@ -282,8 +282,13 @@ pub(crate) async fn run(plugin: Arc<KubePlugin>, abort: CancellationToken) {
 }
 
 /// Sends a write in a task of its own.
-fn start(plugin: &Arc<KubePlugin>, abort: &CancellationToken, number: CallNumber, write: Arc<DeferredWrite>) {
-    let (of, abort, term) = (Arc::clone(plugin), abort.clone(), plugin.writes.lock().term.clone());
+fn start(
+    plugin: &Arc<KubePlugin>,
+    (abort, term): (&CancellationToken, CancellationToken),
+    number: CallNumber,
+    write: Arc<DeferredWrite>,
+) {
+    let (of, abort) = (Arc::clone(plugin), abort.clone());
     let task = async move {
         let work = async {
             let made = make(&of, &write).await;
