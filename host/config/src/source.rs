@@ -104,6 +104,13 @@ impl TextHash {
     }
 }
 
+/// The first digits, enough to compare replicas.
+impl fmt::Display for TextHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.short())
+    }
+}
+
 impl fmt::Debug for TextHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The digits are of no use in debug output, and change with every edit.

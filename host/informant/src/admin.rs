@@ -5,7 +5,7 @@
 //! [health] and [admin]: /livez  /readyz[?verbose]  /healthz  /metrics
 //! [admin]:
 //! /api/v1/get/RESOURCE  /api/v1/sources[/ID]  /api/v1/plugins  /api/v1/dead-letters  /api/v1/retries
-//! /api/v1/configuration  /api/v1/plugins/NAME/effects  /api/v1/plugins/NAME/logs
+//! /api/v1/configuration  /api/v1/replicas  /api/v1/plugins/NAME/effects  /api/v1/plugins/NAME/logs
 //! POST: /api/v1/plugins/NAME/{pause,resume,restart,requeue,trigger,capture}  /api/v1/loglevel
 //! ```
 //!
@@ -22,6 +22,7 @@ mod log_level;
 mod objects;
 mod origin;
 pub(crate) mod plugins;
+mod replicas;
 mod secrets;
 pub(crate) mod sources;
 mod status_metrics;
@@ -56,8 +57,11 @@ pub(crate) use plugins::{
     DeadLettersView, EffectView, EffectsView, FailedEventView, LoadedView, LogLineView, LogsView, Paused, PluginView,
     Plugins, RequeueRequest, Requeued, Restarted, Resumed, RetriesView, RetryView,
 };
+pub(crate) use replicas::{ReplicaView, ReplicasView};
 pub(crate) use sources::{FailedView, IndexFailuresView, LARGEST_NAMED_MAX, NamespaceView, SourceView, Sources};
 pub(crate) use trigger::{TriggerRequest, TriggeredObjects};
+
+pub use self::health::is_ready;
 
 use self::access::{ReviewParts, Reviews};
 use self::origin::KnownHosts;
@@ -271,9 +275,11 @@ fn admin_routes(state: AdminState) -> Router {
         .route("/api/v1/dead-letters", get(plugins::failures::dead_letters))
         .route("/api/v1/retries", get(plugins::failures::retries))
         .route("/api/v1/configuration", get(configuration))
+        .route("/api/v1/replicas", get(replicas::list))
         .route("/api/v1/loglevel", post(log_level::set))
         .fallback(async || (StatusCode::NOT_FOUND, ADMIN_ROUTES))
         .layer(from_fn(with_whole_body))
+        .layer(from_fn_with_state(state.clone(), replicas::refuse_in_standby))
         .layer(from_fn_with_state(state.clone(), access::check_access))
         .layer(from_fn_with_state(state.clone(), origin::refuse_foreign))
         .with_state(state)
@@ -328,7 +334,7 @@ const HEALTH_ROUTES: &str =
 /// The answer to another path on the admin port.
 const ADMIN_ROUTES: &str = "not found; available: /livez /readyz /metrics /api/v1/get/RESOURCE /api/v1/sources \
     /api/v1/sources/ID /api/v1/plugins /api/v1/plugins/NAME/effects /api/v1/plugins/NAME/logs /api/v1/dead-letters \
-    /api/v1/retries /api/v1/configuration; by POST: /api/v1/plugins/NAME/pause /api/v1/plugins/NAME/resume \
+    /api/v1/retries /api/v1/configuration /api/v1/replicas; by POST: /api/v1/plugins/NAME/pause /api/v1/plugins/NAME/resume \
     /api/v1/plugins/NAME/restart /api/v1/plugins/NAME/requeue /api/v1/plugins/NAME/trigger /api/v1/plugins/NAME/capture \
     /api/v1/loglevel\n";
 

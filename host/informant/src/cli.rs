@@ -1,7 +1,7 @@
 //! The command line: its commands and flags.
 //!
 //! ```text
-//! informant run | dev | check | get | status | explain | log-level | rbac | apiserver | completions
+//! informant run | dev | check | get | status | replicas | explain | log-level | rbac | apiserver | completions
 //! informant plugin new | build | test | compile | inspect | list | effects | logs
 //! informant plugin dead-letters | retries | requeue | trigger | capture | pause | resume | restart
 //! ```
@@ -36,6 +36,7 @@ mod output;
 mod plugin;
 mod plugin_logs;
 mod rbac;
+mod replicas;
 mod requeue;
 mod run;
 mod schema;
@@ -94,6 +95,8 @@ enum Command {
     Get(get::GetArgs),
     /// Show the status of a running `informant run`: configuration, informers, plugins
     Status(status::StatusArgs),
+    /// Show the replicas of a running `informant run` with [ha], and which of them acts
+    Replicas(replicas::ReplicasArgs),
     /// Print what to do about a problem, by its code in the log, in `informant status` and in alerts
     Explain(explain::ExplainArgs),
     /// Show or change the log level of a running `informant run`
@@ -230,6 +233,7 @@ impl Cli {
             Command::Check(args) => check::run(&args),
             Command::Get(args) => get::run(&args),
             Command::Status(args) => status::run(&args),
+            Command::Replicas(args) => replicas::run(&args),
             Command::Explain(args) => explain::run(&args),
             Command::LogLevel(args) => log_level::run(&args),
             Command::Rbac(args) => rbac::run(&args),

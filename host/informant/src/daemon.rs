@@ -5,13 +5,15 @@
 //!                      ├─commands─▶ ClusterSupervisor (one per cluster) ─▶ client
 //!                      ├─commands─▶ InformerSupervisor (one per informer and cluster) ─▶ NamedInformer ─┐
 //!                      └─commands─▶ PluginSupervisor (one per plugin) ─▶ Plugin ◀─ listener, index feed ┘
-//! FileWatch ─ticks─▶ PluginSupervisor             Announcer ─▶ Lease: a second process is noticed
+//! FileWatch ─ticks─▶ PluginSupervisor ◀─ Acting ◀─ Replica ─▶ Leases: one of several replicas acts
+//!                                                 Announcer ─▶ Lease: without `[ha]` a second process is noticed
 //!          health and admin servers ─reads─▶ StatusRegistry ◀─write── supervisors
 //! ```
 //!
 //! Informers run on the runtime that starts the daemon, guests on another one, and each server on a thread of its own.
 //! A cluster, informer or plugin that cannot start does not block the others. Owns the shutdown order.
 
+mod acting;
 mod admin_certificate;
 mod announcement;
 mod cache_budget;
@@ -26,6 +28,7 @@ mod durable_state;
 mod exclude_warnings;
 mod file_content;
 mod file_watch;
+mod ha;
 mod in_process;
 mod informer_supervisor;
 mod overrides;
@@ -46,7 +49,7 @@ use anyhow::{Context, Result};
 use axum::Router;
 use informant_cache::{CacheBudget, Catalog, Environment};
 use informant_informer::TokioEnvironment;
-use informant_plugin_host::{Compiler, HostOptions, KeyValue, PluginHost, PluginObserver, Services};
+use informant_plugin_host::{ActingGate, Compiler, HostOptions, KeyValue, PluginHost, PluginObserver, Services};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
@@ -60,8 +63,8 @@ pub(crate) use file_watch::{FileTicks, FileWatch};
 pub(crate) use in_process::{InProcess, InProcessParts};
 pub use overrides::ConfigOverrides;
 pub(crate) use status_registry::{
-    InformerEntry, InformerPhase, InformerStatus, InformerStatuses, PluginEntry, PluginPhase, RunningInformer,
-    StatusRegistry,
+    InformerEntry, InformerPhase, InformerStatus, InformerStatuses, PluginEntry, PluginPhase, ReplicasStatus,
+    RunningInformer, StatusRegistry,
 };
 pub(crate) use stop::STOP_MAX;
 pub use stop::ShutdownReport;
@@ -76,11 +79,14 @@ use crate::metrics::Metrics;
 use crate::script_runners;
 use crate::server::{ConnectionLimits, HttpServer, LocalServer, LocalSocket, SocketProblem, bind};
 use admin_certificate::{IdentityParts, server_identity};
+use acting::Acting;
 use announcement::{Announcer, AnnouncerParts};
 use config_reader::{ConfigChannel, config_channel};
 use config_supervisor::{ConfigSupervisor, SupervisorParts};
 use config_watcher::ConfigWatcher;
 use durable_state::DurableState;
+use ha::{ProcessGate, Replica, ReplicaParts, ReplicaPlace};
+pub(crate) use ha::IsReady;
 use informant_config::{ADMIN_SOCKET_DEFAULT, AdminSection, Config};
 use plugin_keys::PluginKeys;
 
@@ -114,6 +120,8 @@ pub struct DaemonOptions {
     pub cache_dir: PathBuf,
     /// What the servers answer, from the status of everything.
     pub routes: MakeRoutes,
+    /// Whether everything that the configuration requires is ready.
+    pub is_ready: IsReady,
     /// Lists what is in progress, for a stop that hangs.
     pub activities: Activities,
     /// Set in this and every later version of the configuration.
@@ -129,13 +137,22 @@ pub struct Daemon {
     health: HttpServer,
     admin: HttpServer,
     admin_socket: Option<LocalServer>,
-    announcer: Announcer,
+    presence: Presence,
     durables: DurableState,
     activities: Activities,
     supervisors: TaskTracker,
     files: FileWatch,
     reloads: watch::Sender<u64>,
     stop: CancellationToken,
+}
+
+/// How other processes know of this one.
+#[derive(Debug)]
+enum Presence {
+    /// It acts alone, and a second process is noticed.
+    Announced(Announcer),
+    /// It is one of several replicas.
+    Replica(Replica),
 }
 
 impl Daemon {
@@ -157,10 +174,19 @@ impl Daemon {
         let (metrics, stop) = (Metrics::new(), CancellationToken::new());
         let registry = StatusRegistry::new(
             Catalog::with_budget(CacheBudget::new(cache_budget::max_bytes(&config.cache))),
-            Configuration::new(config.path.clone(), environment.now()),
+            Configuration::new(config.path.clone(), &config.hash, environment.now()),
         );
         let durables = open_state(&options, &metrics).await?;
-        let host = plugin_host(&options, guests, &environment, &registry, &metrics, &durables)?;
+        let place = config.ha.as_ref();
+        let place = place.map(|section| ReplicaPlace::of(section, config, &options.access));
+        let place = place.transpose()?;
+        let gate = place.is_some().then(|| Arc::new(ProcessGate::closed(Arc::clone(&environment))));
+        if gate.is_some() {
+            registry.set_acting(Acting::No);
+            registry.set_not_joined("it has just started".into());
+        }
+        let runtimes = (guests, &environment);
+        let host = plugin_host(&options, runtimes, &registry, &metrics, &durables, gate.clone())?;
         let supervisors = TaskTracker::new();
         if config.state.is_set {
             let (stop, activities) = (stop.clone(), options.activities.clone());
@@ -199,20 +225,30 @@ impl Daemon {
         let tls = admin_tls(config, &admin, identity)
             .await
             .inspect_err(|_| stop.cancel())?;
-        let announcer = AnnouncerParts {
-            environment: Arc::clone(&environment),
-            registry: registry.clone(),
-            metrics: metrics.daemon.clone(),
-        };
-        let routes = (options.routes)(registry.clone(), metrics.clone(), environment, &config.admin);
+        let routes = (options.routes)(registry.clone(), metrics.clone(), Arc::clone(&environment), &config.admin);
         let servers = serve(routes, health, (admin, tls), socket, &metrics).inspect_err(|_| stop.cancel())?;
+        let presence = match place.zip(gate) {
+            Some((place, gate)) => Presence::Replica(Replica::start(ReplicaParts {
+                place,
+                environment,
+                registry: registry.clone(),
+                gate,
+                is_ready: options.is_ready,
+                address: reachable_address(servers.admin.address()),
+            })),
+            None => Presence::Announced(Announcer::start(AnnouncerParts {
+                environment,
+                registry: registry.clone(),
+                metrics: metrics.daemon.clone(),
+            })),
+        };
         Ok(Self {
             registry,
             metrics,
             health: servers.health,
             admin: servers.admin,
             admin_socket: servers.admin_socket,
-            announcer: Announcer::start(announcer),
+            presence,
             durables,
             activities: options.activities,
             supervisors,
@@ -271,11 +307,11 @@ fn listen(section: &str, address: SocketAddr) -> Result<TcpListener> {
 /// The host of all plugins, on the runtime of the guests.
 fn plugin_host(
     options: &DaemonOptions,
-    guests: Arc<dyn Environment>,
-    environment: &Arc<dyn Environment>,
+    (guests, environment): (Arc<dyn Environment>, &Arc<dyn Environment>),
     registry: &StatusRegistry,
     metrics: &Metrics,
     durables: &DurableState,
+    gate: Option<Arc<ProcessGate>>,
 ) -> Result<PluginHost> {
     let keys = options.config.state.is_set.then(|| PluginKeys::new(durables.clone()));
     let clusters = ClusterApi::of(registry.clusters().clone(), Arc::clone(environment));
@@ -294,7 +330,7 @@ fn plugin_host(
                 Arc::clone(environment),
             ))),
             observer: options.observer.clone(),
-            gate: None,
+            gate: gate.map(|gate| gate as Arc<dyn ActingGate>),
         },
         metrics: metrics.plugins.clone(),
         script_runners: script_runners::sources(&options.config.script_runners)?,
@@ -350,6 +386,20 @@ fn admin_socket(section: &AdminSection) -> Result<Option<LocalSocket>> {
         }
         bound => bound.map(Some).context("[admin] socket"),
     }
+}
+
+/// Where other machines reach the admin server, as `ADDRESS:PORT`; empty if they do not. A pod knows its address from
+/// the environment variable `POD_IP`.
+fn reachable_address(listening: SocketAddr) -> Arc<str> {
+    if listening.ip().is_loopback() {
+        return "".into();
+    }
+    let address = match listening.ip().is_unspecified() {
+        true => std::env::var("POD_IP").ok().and_then(|address| address.parse().ok()),
+        false => Some(listening.ip()),
+    };
+    let address = address.map(|address| SocketAddr::new(address, listening.port()).to_string());
+    address.unwrap_or_default().into()
 }
 
 struct Servers {

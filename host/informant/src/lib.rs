@@ -55,7 +55,7 @@ mod signals;
 mod sync;
 
 pub use activities::Activities;
-pub use admin::routes;
+pub use admin::{is_ready, routes};
 pub use cli::{Cli, Exit};
 pub use cluster::{ClusterAccess, ClusterFlags};
 pub use daemon::{ConfigOverrides, Daemon, DaemonOptions, SETTLE, ShutdownReport};

@@ -25,7 +25,8 @@ use tokio::sync::{mpsc, watch};
 pub(crate) use self::lease_api::LeaseApi;
 
 use self::driver::{Command, Driver};
-use self::lease_watch::{LeaseWatch, LeaseWatchError};
+use self::lease_watch::LeaseWatch;
+pub(crate) use self::lease_watch::LeaseWatchError;
 
 /// What a group of replicas is made of.
 pub(crate) struct GroupParts {

@@ -39,6 +39,7 @@ runbooks! {
     INDEX_NOT_READY = "index-not-ready",
     INFORMANT_ABSENT = "informant-absent",
     INFORMANT_RESTARTING = "informant-restarting",
+    NO_HOLDER = "no-holder",
     NOT_SYNCED = "not-synced",
     PLUGIN_FAILING = "plugin-failing",
     PLUGIN_NOT_READY = "plugin-not-ready",

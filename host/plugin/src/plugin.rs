@@ -8,6 +8,7 @@ mod swap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use informant_cache::listener::Pause;
 use informant_cache::{IndexFeedHandle, ListenerHandle, Moment};
 use informant_object::{Key, SourceId};
 use informant_spec::{Digest, PluginSpec};
@@ -59,6 +60,9 @@ struct Inner {
     /// One change of its standing at a time.
     standing: tokio::sync::Mutex<()>,
 }
+
+/// How often a hand-over looks whether calls still run: 5 ms. Most calls take less.
+const HAND_OVER_LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The result of stopping a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -224,6 +228,19 @@ impl Plugin {
         events.send(ActorCommand::StandBy(done)).await;
         // An error: the plugin was stopped.
         let _ = stands_by.await;
+    }
+
+    /// Another replica is about to act: makes no further call, waits until those that run have ended, with what they
+    /// defer, and then [stands by](Self::stand_by). After `deadline` it does not wait longer.
+    pub async fn hand_over(&self, deadline: Duration) {
+        let context = &self.0.context;
+        let until = context.now() + deadline;
+        context.listener.control().pause(Pause::Standby);
+        self.interrupt_batch().await;
+        while context.listener.consumer().in_flight() > 0 && context.now() < until {
+            context.runtime.env.sleep(HAND_OVER_LOOK_INTERVAL).await;
+        }
+        self.stand_by().await;
     }
 
     /// This replica acts from now on: instances are created as at a start, and then called. An `init` that fails is

@@ -38,6 +38,8 @@ pub(crate) enum Code {
     /// Too many responses are being read, or too many requests are waiting for a version.
     Busy,
     UnknownSource,
+    /// Another replica acts.
+    Standby,
     Timeout,
     /// The version is from another epoch: the cluster has gone back in time since.
     Stale,
@@ -118,7 +120,7 @@ impl Code {
             | Self::UnknownCluster
             | Self::UnknownSource
             | Self::NotFound => StatusCode::NOT_FOUND,
-            Self::Ambiguous | Self::Stale => StatusCode::CONFLICT,
+            Self::Ambiguous | Self::Stale | Self::Standby => StatusCode::CONFLICT,
             Self::NotSynced | Self::NotReady | Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
             Self::Busy => StatusCode::TOO_MANY_REQUESTS,
             Self::Timeout => StatusCode::GATEWAY_TIMEOUT,

@@ -68,7 +68,7 @@ pub(super) async fn livez(RawQuery(query): RawQuery) -> String {
 
 pub(super) async fn readyz(State(state): State<AdminState>, RawQuery(query): RawQuery) -> (StatusCode, String) {
     let checks = checks(&state.registry);
-    let ready = checks.iter().all(|check| check.passed || check.gating != Gating::Yes);
+    let ready = passes(&checks);
     let status = if ready {
         StatusCode::OK
     } else {
@@ -80,6 +80,15 @@ pub(super) async fn readyz(State(state): State<AdminState>, RawQuery(query): Raw
         show(&checks, ready)
     };
     (status, text)
+}
+
+/// Whether everything that the configuration requires is ready.
+pub fn is_ready(registry: &StatusRegistry) -> bool {
+    passes(&checks(registry))
+}
+
+fn passes(checks: &[ReadinessCheck]) -> bool {
+    checks.iter().all(|check| check.passed || check.gating != Gating::Yes)
 }
 
 fn is_verbose(query: Option<&str>) -> bool {
@@ -115,10 +124,10 @@ fn show(checks: &[ReadinessCheck], ready: bool) -> String {
 
 fn checks(registry: &StatusRegistry) -> Vec<ReadinessCheck> {
     let stopping = registry.is_stopping();
-    let text = if stopping {
-        "stopping: delivering accepted events"
-    } else {
-        "running"
+    let text = match (stopping, registry.acts_elsewhere()) {
+        (true, _) => "stopping: delivering accepted events",
+        (false, None) => "running",
+        (false, Some(_)) => "running, standby: another replica acts",
     };
     let mut checks = vec![ReadinessCheck {
         name: "process".into(),
@@ -310,7 +319,11 @@ fn loading(entry: &PluginEntry, host: &PluginHost) -> String {
 fn loaded_plugin(status: &PluginStatus) -> (bool, String) {
     let passed = matches!(
         status.state,
-        PluginState::Loaded | PluginState::Running | PluginState::Failing | PluginState::Paused
+        PluginState::Loaded
+            | PluginState::Running
+            | PluginState::Failing
+            | PluginState::Paused
+            | PluginState::Standby
     );
     let withheld = if passed { "" } else { ERROR_WITHHELD };
     let text = format!(

@@ -41,6 +41,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("status", &["informant status", "informant status -o json"]),
+    ("replicas", &["informant replicas", "informant replicas -o json"]),
     ("explain", &["informant explain", "informant explain dead-letters"]),
     (
         "log-level",

@@ -92,6 +92,7 @@ async fn serve(
         guests: guests.handle().clone(),
         compiler: compiler()?,
         routes: admin::routes,
+        is_ready: admin::is_ready,
         cache_dir: args.cache_dir.clone().unwrap_or_else(directories::cache),
         activities,
         overrides: ConfigOverrides::default(),

@@ -19,7 +19,7 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use informant_cache::{Environment, Moment};
 use informant_config::{
-    AdminSection, Config, HealthSection, HttpSection, Problems, ScriptRunnersSection, SourceFile, StateSection,
+    AdminSection, Config, FilePosition, HaSection, HealthSection, HttpSection, Problems, ScriptRunnersSection, SourceFile, StateSection,
 };
 
 use super::cache_budget;
@@ -36,7 +36,7 @@ use crate::metrics::Metrics;
 /// How long a section may take until it shows as pending: 30 s. It continues in the background.
 pub(crate) const SECTION_WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// Why `[admin]`, `[health]`, `[http]`, `[script-runners]` and `[state]` are pending.
+/// Why `[admin]`, `[ha]`, `[health]`, `[http]`, `[script-runners]` and `[state]` are pending.
 const RESTART: &str = "takes effect after a restart";
 
 pub(super) struct ConfigWatcher {
@@ -44,6 +44,7 @@ pub(super) struct ConfigWatcher {
     overrides: ConfigOverrides,
     /// The sections that the process was started with.
     admin: AdminSection,
+    ha: Option<HaSection>,
     health: HealthSection,
     http: HttpSection,
     script_runners: ScriptRunnersSection,
@@ -112,6 +113,7 @@ impl ConfigWatcher {
             path: config.path.clone(),
             overrides,
             admin: config.admin.clone(),
+            ha: config.ha.clone(),
             health: config.health.clone(),
             http: config.http.clone(),
             script_runners: config.script_runners.clone(),
@@ -181,7 +183,11 @@ impl ConfigWatcher {
         let budget = self.registry.catalog().budget();
         budget.set_max_bytes(cache_budget::max_bytes(&config.cache));
         let restart_changed = self.set_restart_pending(config);
-        self.registry.configuration().refused = None;
+        {
+            let mut configuration = self.registry.configuration();
+            configuration.refused = None;
+            configuration.digest = config.hash.to_string().into();
+        }
         self.change.get_or_insert_default().restart_changed |= restart_changed;
         let pending = self.supervisor.apply(config);
         self.expect(pending, true);
@@ -193,6 +199,7 @@ impl ConfigWatcher {
         let before = configuration.waiting.clone();
         for (section, differs) in [
             (Section::Admin, config.admin != self.admin),
+            (Section::Ha, !is_same_group(config.ha.as_ref(), self.ha.as_ref())),
             (Section::Health, config.health != self.health),
             (Section::Http, config.http != self.http),
             (Section::ScriptRunners, config.script_runners != self.script_runners),
@@ -385,6 +392,15 @@ impl ConfigChange {
     fn is_empty(&self) -> bool {
         self.added + self.changed + self.removed + self.refused + self.pending == 0 && !self.restart_changed
     }
+}
+
+/// Whether both sections mean the same, wherever they are in the file.
+fn is_same_group(one: Option<&HaSection>, other: Option<&HaSection>) -> bool {
+    let settings = |section: &HaSection| HaSection {
+        position: FilePosition { line: 1, column: 1 },
+        ..section.clone()
+    };
+    one.map(settings) == other.map(settings)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use informant_cache::Moment;
+use informant_config::TextHash;
 
 use super::admin_certificate::CertificateStatus;
 
@@ -13,6 +14,8 @@ use super::admin_certificate::CertificateStatus;
 #[derive(Debug, Clone)]
 pub struct Configuration {
     pub path: PathBuf,
+    /// The digest of the text that is in effect, to compare replicas.
+    pub digest: Arc<str>,
     /// When new content was last read from the file; at first, when the daemon started.
     pub read: Moment,
     /// The result of that change; none while it is being applied.
@@ -78,6 +81,8 @@ pub enum Section {
     Cluster(String),
     /// `[admin]`
     Admin,
+    /// `[ha]`
+    Ha,
     /// `[health]`
     Health,
     /// `[http]`
@@ -95,9 +100,10 @@ pub enum Section {
 impl Configuration {
     /// The state of a daemon that starts.
     #[must_use]
-    pub fn new(path: PathBuf, now: Moment) -> Self {
+    pub fn new(path: PathBuf, digest: &TextHash, now: Moment) -> Self {
         Self {
             path,
+            digest: digest.to_string().into(),
             read: now,
             result: None,
             unreadable: None,
@@ -154,6 +160,7 @@ impl fmt::Display for Section {
             Self::Cluster(name) if name.is_empty() => f.write_str("cluster"),
             Self::Cluster(name) => write!(f, "cluster.{name}"),
             Self::Admin => f.write_str("admin"),
+            Self::Ha => f.write_str("ha"),
             Self::Health => f.write_str("health"),
             Self::Http => f.write_str("http"),
             Self::ScriptRunners => f.write_str("script-runners"),

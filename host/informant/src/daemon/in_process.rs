@@ -77,7 +77,7 @@ impl InProcess {
     pub(crate) fn start(parts: InProcessParts) -> Result<Self> {
         let environment: Arc<dyn Environment> = Arc::new(TokioEnvironment::current(parts.seed));
         let (metrics, stop) = (Metrics::new(), CancellationToken::new());
-        let configuration = Configuration::new(parts.config.path.clone(), environment.now());
+        let configuration = Configuration::new(parts.config.path.clone(), &parts.config.hash, environment.now());
         let registry = StatusRegistry::new(Catalog::new(), configuration);
         let clusters = ClusterApi::of(registry.clusters().clone(), Arc::clone(&environment));
         let options = HostOptions {

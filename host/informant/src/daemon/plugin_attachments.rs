@@ -17,6 +17,7 @@ use informant_informer::NamedInformer;
 use informant_plugin_host::{Plugin, Swapped};
 use tokio::sync::watch;
 
+use super::acting::{Acting, Term};
 use super::call_barrier::{Needed, PluginBarrier};
 use super::status_registry::{InformerPhase, InformerStatuses, PluginEntry, RunningInformer, StatusRegistry};
 
@@ -26,6 +27,8 @@ pub(super) struct PluginAttachments {
     entry: Arc<PluginEntry>,
     registry: StatusRegistry,
     barrier: PluginBarrier,
+    /// None: the plugin stands by, and its listener is attached to nothing.
+    term: Option<Arc<Term>>,
     /// The informers to which its indexes are yet to be added for the first time.
     expected: BTreeMap<String, ExpectedIndexes>,
     /// The plugin's informers by name, and by cluster as far as they run.
@@ -56,10 +59,12 @@ impl PluginAttachments {
         informers: impl Iterator<Item = &'n str>,
         expected: BTreeMap<String, ExpectedIndexes>,
     ) -> Self {
+        let term = registry.acting().borrow().term().cloned();
         let mut attachments = Self {
             plugin,
             entry: Arc::clone(entry),
             barrier: PluginBarrier::new(registry.catalog()),
+            term,
             registry: registry.clone(),
             expected,
             informers: BTreeMap::new(),
@@ -131,7 +136,8 @@ impl PluginAttachments {
             }
             match is_replaced {
                 true => self.add_listener(&running.shared),
-                false => self.barrier.hold(&cluster, running),
+                false if self.term.is_some() => self.barrier.hold(&cluster, running),
+                false => {}
             }
         }
         // From now on the informer has them.
@@ -140,6 +146,46 @@ impl PluginAttachments {
             statuses.changed().await.ok()?;
             Some(InformerChange { name, statuses })
         }));
+    }
+
+    /// Lets the plugin act or stand by. In standby its listener is attached to nothing, so that nothing waits in it;
+    /// its indexes are computed nevertheless.
+    pub(super) async fn set_acting(&mut self, acting: &Acting) {
+        let next = match acting {
+            Acting::Ending => return,
+            Acting::No => None,
+            Acting::Yes(term) => Some(term),
+        };
+        if self.term.as_ref() == next {
+            return;
+        }
+        self.stand_by().await;
+        if let Some(term) = next {
+            self.term = Some(Arc::clone(term));
+            self.plugin.act().await;
+            self.hold_all();
+            self.release();
+        }
+    }
+
+    async fn stand_by(&mut self) {
+        self.term = None;
+        self.plugin.stand_by().await;
+        self.barrier = PluginBarrier::new(self.registry.catalog());
+        for informer in self.informers.values().flat_map(BTreeMap::values) {
+            informer.shared.hand_over(&self.plugin.listener());
+        }
+        self.entry.set_missing(None, false);
+    }
+
+    /// The first calls about the objects of each cluster wait until it is ready.
+    fn hold_all(&mut self) {
+        if !self.plugin.roles().wants_events() {
+            return;
+        }
+        for (cluster, informer) in self.informers.values().flatten() {
+            self.barrier.hold(cluster, Arc::clone(informer));
+        }
     }
 
     /// Attaches the listener to the informers that the barrier no longer holds.
@@ -233,8 +279,11 @@ impl PluginAttachments {
     }
 
     fn add_listener(&self, informer: &NamedInformer) {
+        let Some(term) = &self.term else { return };
+        let spec = self.plugin.spec();
         // An informer refuses only while it ends.
-        if let Err(error) = informer.add_listener(self.plugin.listener()) {
+        let begun = informer.begin_listener(self.plugin.listener(), term.beginning(&spec, informer));
+        if let Err(error) = begun {
             tracing::debug!(plugin = self.plugin.name(), informer = informer.name(), %error, "cannot attach plugin to informer");
         }
     }

@@ -18,12 +18,13 @@ use informant_cache::ExpectedIndexes;
 use informant_config::PluginSection;
 use informant_plugin_host::{LoadError, LoadProblem, Plugin, PluginHost, PluginState, PreparedChange, Swapped};
 use informant_spec::{Content, Digest};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::STOP_MAX;
+use super::acting::Acting;
 use super::config_reader::ConfigChecks;
 use super::configuration::Section;
 use super::durable_state::DurableState;
@@ -86,6 +87,8 @@ enum PluginEvent {
     Prepared(Result<Prepared, JoinError>),
     Read(ContentRead),
     Attachments(AttachmentNews),
+    /// Whether this process acts has changed.
+    Acting(Acting),
     ProbationEnded,
 }
 
@@ -98,6 +101,7 @@ impl PluginSupervisor {
     }
 
     async fn supervise(&mut self, first: Reply) {
+        let mut acting = self.registry.acting();
         let mut running = None;
         let mut attempt = Attempt {
             content: self.content(),
@@ -107,7 +111,7 @@ impl PluginSupervisor {
         };
         attempt.read(true);
         loop {
-            match self.next(&mut running, &mut attempt).await {
+            match self.next(&mut running, &mut attempt, &mut acting).await {
                 PluginEvent::Command(SectionCommand::Change(wanted, reply)) => {
                     self.change(&mut running, &mut attempt, wanted, reply).await;
                 }
@@ -143,6 +147,11 @@ impl PluginSupervisor {
                         running.attachments.update(news).await;
                     }
                 }
+                PluginEvent::Acting(acting) => {
+                    if let Some(running) = &mut running {
+                        running.attachments.set_acting(&acting).await;
+                    }
+                }
                 PluginEvent::ProbationEnded => {
                     if let Some(running) = &mut running {
                         conclude_probation(&mut running.attachments).await;
@@ -153,7 +162,12 @@ impl PluginSupervisor {
     }
 
     /// Commands take precedence over files: when both change at once, the new section belongs to the new component.
-    async fn next(&self, running: &mut Option<Running>, attempt: &mut Attempt) -> PluginEvent {
+    async fn next(
+        &self,
+        running: &mut Option<Running>,
+        attempt: &mut Attempt,
+        acting: &mut watch::Receiver<Acting>,
+    ) -> PluginEvent {
         let plugin = running.as_ref().map(|running| running.attachments.plugin.clone());
         let news = or_never(running.as_mut().map(|running| running.attachments.next()));
         let probation = or_never(plugin.as_ref().map(|plugin| plugin.probation_ends()));
@@ -162,6 +176,8 @@ impl PluginSupervisor {
             biased;
             command = self.commands.next() => PluginEvent::Command(command),
             prepared = prepared => PluginEvent::Prepared(prepared),
+            // An error: the registry, which this has, is gone.
+            _ = acting.changed() => PluginEvent::Acting(acting.borrow_and_update().clone()),
             read = attempt.content.next() => PluginEvent::Read(read),
             news = news => PluginEvent::Attachments(news),
             () = probation => PluginEvent::ProbationEnded,

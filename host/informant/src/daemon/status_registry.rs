@@ -3,8 +3,8 @@
 //! added and removed with the configuration; a reader that holds an entry sees it end.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use informant_cache::{Catalog, Source};
 use informant_config::{InformerSection, PluginSection};
@@ -14,10 +14,12 @@ use informant_plugin_host::{Plugin, PluginHost};
 use informant_spec::{Exclude, ResourcePattern};
 use tokio::sync::watch;
 
+use super::acting::{Acting, Term};
 use super::cluster_registry::ClusterRegistry;
 use super::configuration::{Configuration, Section};
 use super::exclude_warnings::ExcludeWarnings;
 use super::section_command::{Reply, SectionResult};
+use crate::replicas::{Group, GroupStatus};
 use crate::sync::lock;
 
 /// The configuration and its status. Clones share the same data.
@@ -34,6 +36,28 @@ struct Parts {
     plugins: RwLock<BTreeMap<String, Arc<PluginEntry>>>,
     configuration: Mutex<Configuration>,
     stopping: AtomicBool,
+    acting: watch::Sender<Acting>,
+    replicas: Replicas,
+}
+
+/// The group of replicas, with `[ha]`.
+#[derive(Debug, Default)]
+struct Replicas {
+    /// Set once this process has joined it.
+    group: OnceLock<Group>,
+    /// Why it has not.
+    not_joined: Mutex<Option<Arc<str>>>,
+    watermarks_left_out: AtomicUsize,
+}
+
+/// What is known of the replicas.
+#[derive(Clone, Debug)]
+pub(crate) enum ReplicasStatus {
+    /// This process acts alone, without `[ha]`.
+    Alone,
+    /// It has not joined its group.
+    NotJoined { reason: Arc<str> },
+    Joined(Arc<GroupStatus>),
 }
 
 /// One informer of the configuration, in all its clusters.
@@ -143,6 +167,8 @@ impl StatusRegistry {
             plugins: RwLock::default(),
             configuration: Mutex::new(configuration),
             stopping: AtomicBool::new(false),
+            acting: watch::Sender::new(Acting::Yes(Arc::new(Term::default()))),
+            replicas: Replicas::default(),
         }))
     }
 
@@ -259,6 +285,53 @@ impl StatusRegistry {
         if let Some(reply) = reply {
             reply.send(result);
         }
+    }
+
+    /// Whether the plugins of this process act. Changes with the Lease.
+    pub(super) fn acting(&self) -> watch::Receiver<Acting> {
+        self.0.acting.subscribe()
+    }
+
+    pub(super) fn set_acting(&self, acting: Acting) {
+        self.0.acting.send_replace(acting);
+    }
+
+    pub(super) fn set_group(&self, group: Group) {
+        // Set by the one task that joins it.
+        let _ = self.0.replicas.group.set(group);
+        *lock(&self.0.replicas.not_joined) = None;
+    }
+
+    /// This process is one of several replicas, and has not joined them.
+    pub(super) fn set_not_joined(&self, reason: Arc<str>) {
+        *lock(&self.0.replicas.not_joined) = Some(reason);
+    }
+
+    pub(super) fn set_watermarks_left_out(&self, number: usize) {
+        self.0.replicas.watermarks_left_out.store(number, Ordering::Relaxed);
+    }
+
+    /// How many watermarks did not fit into the Lease: what they cover comes again after a takeover.
+    pub(crate) fn watermarks_left_out(&self) -> usize {
+        self.0.replicas.watermarks_left_out.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn replicas(&self) -> ReplicasStatus {
+        let replicas = &self.0.replicas;
+        match (replicas.group.get(), lock(&replicas.not_joined).clone()) {
+            (Some(group), _) => ReplicasStatus::Joined(group.status()),
+            (None, Some(reason)) => ReplicasStatus::NotJoined { reason },
+            (None, None) => ReplicasStatus::Alone,
+        }
+    }
+
+    /// Whether plugins act in this process; otherwise the pod of the process that acts, if it is known.
+    pub(crate) fn acts_elsewhere(&self) -> Option<Option<String>> {
+        let acts = matches!(*self.0.acting.borrow(), Acting::Yes(_));
+        (!acts).then(|| match self.replicas() {
+            ReplicasStatus::Joined(group) => group.holder().map(str::to_owned),
+            ReplicasStatus::Alone | ReplicasStatus::NotJoined { .. } => None,
+        })
     }
 
     #[must_use]

@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use tokio::time::Instant;
 
-use super::Daemon;
+use super::{Daemon, Presence};
 use super::status_registry::{InformerPhase, PluginPhase};
 use crate::logging::cluster_field;
 
@@ -36,6 +36,11 @@ impl Daemon {
         let until = Instant::now() + deadline;
         let before = self.discarded();
         self.registry.set_stopping();
+        if let Presence::Replica(replica) = &self.presence {
+            // First, so that another replica acts soon. What was accepted here and not handled is handled there.
+            let _activity = self.activities.begin("Lease: hand over");
+            replica.leave(until - AFTER_DELIVERY).await;
+        }
         self.stop.cancel();
         self.supervisors.close();
         {
@@ -50,10 +55,10 @@ impl Daemon {
         // Waits for the disk; the task is lost only while the process stops.
         let _ = tokio::task::spawn_blocking(move || durables.close()).await;
         drop(activity);
-        {
+        if let Presence::Announced(announcer) = &self.presence {
             // Not earlier: until here this process had effects.
             let _activity = self.activities.begin("Lease: release");
-            self.announcer.end((until - Instant::now()).max(AFTER_DELIVERY)).await;
+            announcer.end((until - Instant::now()).max(AFTER_DELIVERY)).await;
         }
         let undelivered = self.discarded() - before;
         self.admin.stop();

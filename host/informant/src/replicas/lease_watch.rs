@@ -32,7 +32,7 @@ pub(super) struct LeaseWatch {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub(super) enum LeaseWatchError {
+pub(crate) enum LeaseWatchError {
     #[error(transparent)]
     Start(#[from] StartError),
     #[error(transparent)]

@@ -140,6 +140,7 @@ impl World {
             guests: guests.handle().clone(),
             cache_dir: artifacts(),
             routes: informant::routes,
+            is_ready: informant::is_ready,
             activities: informant::Activities::default(),
             overrides: informant::ConfigOverrides::default(),
             observer: None,

@@ -157,6 +157,7 @@ pub(super) fn required(method: &Method, path: Option<&str>, parameter: &str) -> 
         }),
         ("/api/v1/dead-letters" | "/api/v1/retries", true) => Right::own("list", "deadletters", ""),
         ("/api/v1/configuration", true) => Right::own("get", "configurations", ""),
+        ("/api/v1/replicas", true) => Right::own("list", "replicas", ""),
         _ if *method != Method::POST => return Requirement::Never,
         ("/api/v1/plugins/{name}/pause", _) => Right::action("plugins", "pause", parameter),
         ("/api/v1/plugins/{name}/resume", _) => Right::action("plugins", "resume", parameter),

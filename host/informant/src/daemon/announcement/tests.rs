@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use informant_apiserver::{Answer, ApiServer, Filter, Options};
 use informant_cache::Catalog;
+use informant_config::TextHash;
 use informant_informer::TokioEnvironment;
 use kube::Client;
 use serde_json::Value;
@@ -38,7 +39,7 @@ impl World {
     }
 
     fn start(&self, name: &str) -> Process {
-        let registry = StatusRegistry::new(Catalog::new(), Configuration::new(PathBuf::new(), Moment::ZERO));
+        let registry = StatusRegistry::new(Catalog::new(), Configuration::new(PathBuf::new(), &TextHash::of(""), Moment::ZERO));
         let (metrics, end) = (Metrics::new(), CancellationToken::new());
         let report = Report::new(&AnnouncerParts {
             environment: Arc::clone(&self.environment),

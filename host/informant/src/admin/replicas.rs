@@ -1,0 +1,149 @@
+//! `/api/v1/replicas`: the replicas of this Informant, and which of them acts. Actions on plugins are for that one.
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use http::Method;
+use informant_cache::Moment;
+use informant_lease::{Member, Standing};
+use serde::{Deserialize, Serialize};
+
+use super::AdminState;
+use super::error::{AdminError, Code};
+use crate::daemon::ReplicasStatus;
+use crate::replicas::{GroupStatus, pod_of};
+
+/// The replicas, as the one that answers sees them.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ReplicasView {
+    /// `NAMESPACE/NAME` of the Lease that says who acts; null without `[ha]`, and until this process has joined.
+    pub lease: Option<String>,
+    /// The replica that acts.
+    pub holder: Option<String>,
+    /// How often the Lease was acquired.
+    pub transitions: u32,
+    /// What this replica is: `alone` (without `[ha]`), `not-joined`, `standby`, `acquiring`, `acting`, `handing-over`,
+    /// `releasing`.
+    pub standing: String,
+    /// For how long.
+    pub since_ms: Option<u64>,
+    /// Why it is a standby, and what keeps it from acting.
+    pub reason: Option<String>,
+    /// By name.
+    pub items: Vec<ReplicaView>,
+    /// Another process that calls itself by the name of this replica.
+    #[serde(default)]
+    pub other: Option<String>,
+    /// Why the Lease of this replica cannot be written.
+    #[serde(default)]
+    pub failure: Option<String>,
+}
+
+/// One replica.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ReplicaView {
+    /// Its pod.
+    pub name: String,
+    /// Whether it is the one that answers.
+    pub is_this: bool,
+    pub acts: bool,
+    /// Whether its Lease is renewed.
+    pub live: bool,
+    /// Whether it could act.
+    pub ready: bool,
+    /// The version of Informant.
+    pub version: String,
+    /// The digest of its config.toml.
+    pub configuration: String,
+    /// Whether that is another one than that of the replica that answers.
+    pub differs: bool,
+    /// Where its admin API is; empty if only on its machine.
+    pub address: String,
+    /// How long ago it was seen last.
+    pub seen_ms: u64,
+}
+
+pub(super) async fn list(State(state): State<AdminState>) -> Json<ReplicasView> {
+    let now = state.environment.boot_now();
+    let own_digest = state.registry.configuration().digest.clone();
+    Json(match state.registry.replicas() {
+        ReplicasStatus::Alone => ReplicasView {
+            standing: "alone".to_owned(),
+            ..ReplicasView::default()
+        },
+        ReplicasStatus::NotJoined { reason } => ReplicasView {
+            standing: "not-joined".to_owned(),
+            reason: Some(reason.to_string()),
+            ..ReplicasView::default()
+        },
+        ReplicasStatus::Joined(group) => of_group(&group, &own_digest, now),
+    })
+}
+
+fn of_group(group: &GroupStatus, own_digest: &str, now: Moment) -> ReplicasView {
+    let (standing, since, reason) = standing(&group.standing);
+    let holder = group.holder();
+    let replica = |member: &Member| ReplicaView {
+        name: member.pod.to_string(),
+        is_this: member.identity == group.identity,
+        acts: member.is_live(now) && holder == Some(pod_of(&member.identity)),
+        live: member.is_live(now),
+        ready: member.record.is_ready,
+        version: member.record.version.to_string(),
+        configuration: member.record.digest.to_string(),
+        differs: *member.record.digest != *own_digest,
+        address: member.record.address.to_string(),
+        seen_ms: millis(now, member.observed),
+    };
+    ReplicasView {
+        lease: Some(group.lease.to_string()),
+        holder: holder.map(str::to_owned),
+        transitions: group.content.as_ref().map_or(0, |content| content.transitions),
+        standing: standing.to_owned(),
+        since_ms: since.map(|since| millis(now, since)),
+        reason,
+        items: group.members.iter().map(replica).collect(),
+        other: group.other.as_ref().map(ToString::to_string),
+        failure: group.failure.as_ref().map(ToString::to_string),
+    }
+}
+
+fn standing(standing: &Standing) -> (&'static str, Option<Moment>, Option<String>) {
+    match standing {
+        Standing::Standby {
+            since, why, obstacle, ..
+        } => {
+            let obstacle = obstacle.as_ref().map(|obstacle| format!("; {obstacle}"));
+            let reason = format!("{why}{}", obstacle.unwrap_or_default());
+            ("standby", Some(*since), Some(reason))
+        }
+        Standing::Acquiring { since } => ("acquiring", Some(*since), None),
+        Standing::Acting { since, .. } => ("acting", Some(*since), None),
+        Standing::HandingOver { since, .. } => ("handing-over", Some(*since), None),
+        Standing::Releasing { since, .. } => ("releasing", Some(*since), None),
+    }
+}
+
+fn millis(now: Moment, then: Moment) -> u64 {
+    u64::try_from((now - then).as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Answers actions on plugins, while another replica acts, with its name.
+pub(super) async fn refuse_in_standby(State(state): State<AdminState>, request: Request, next: Next) -> Response {
+    let is_action = request.method() == Method::POST && request.uri().path().starts_with("/api/v1/plugins/");
+    match state.registry.acts_elsewhere() {
+        Some(holder) if is_action => in_standby(holder.as_deref()).into_response(),
+        _ => next.run(request).await,
+    }
+}
+
+fn in_standby(holder: Option<&str>) -> AdminError {
+    let message = match holder {
+        Some(holder) => format!("this replica is a standby: {holder} acts; ask that one (kubectl informant --pod {holder})"),
+        None => "this replica is a standby, and no replica acts now; `informant replicas` shows why".to_owned(),
+    };
+    AdminError::new(Code::Standby, message)
+}

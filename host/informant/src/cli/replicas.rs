@@ -1,0 +1,169 @@
+//! `informant replicas`: which replica acts, since when, and why not this one.
+
+use std::io::{self, Write};
+
+use anyhow::Result;
+use clap::Args;
+
+use super::client::AdminArgs;
+use super::plugin::Format;
+use super::table::{self, DASH};
+use super::{Exit, output};
+use crate::admin::{ReplicaView, ReplicasView};
+use crate::runbooks;
+
+/// `informant replicas`.
+#[derive(Debug, Args)]
+pub(super) struct ReplicasArgs {
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "table")]
+    output: Format,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+pub(super) fn run(args: &ReplicasArgs) -> Result<Exit> {
+    args.admin.with_client(async |client| {
+        let replicas: ReplicasView = client.read("/api/v1/replicas").await?;
+        match args.output {
+            Format::Json => output::json(&replicas)?,
+            Format::Table => output::to_stdout(|out| show(out, &replicas))?,
+        }
+        Ok(Exit::Done)
+    })
+}
+
+fn show(out: &mut dyn Write, replicas: &ReplicasView) -> io::Result<()> {
+    let headings = ["REPLICA", "ACTS", "LEASE", "READY", "VERSION", "CONFIGURATION", "SEEN", "ADDRESS"];
+    table::write(out, headings, replicas.items.iter().map(row))?;
+    summary(replicas).iter().try_for_each(|line| output::line(out, line))
+}
+
+fn row(replica: &ReplicaView) -> [String; 8] {
+    let yes = |is: bool| if is { "yes" } else { DASH }.to_owned();
+    let or_dash = |text: &String| if text.is_empty() { DASH } else { text }.to_owned();
+    [
+        replica.name.clone() + if replica.is_this { " (this)" } else { "" },
+        yes(replica.acts),
+        if replica.live { "renewed" } else { "expired" }.to_owned(),
+        yes(replica.ready),
+        or_dash(&replica.version),
+        or_dash(&replica.configuration) + if replica.differs { " (differs)" } else { "" },
+        format!("{} ago", table::ago(replica.seen_ms)),
+        or_dash(&replica.address),
+    ]
+}
+
+/// What the table does not say.
+fn summary(replicas: &ReplicasView) -> Vec<String> {
+    let for_how_long = replicas.since_ms.map(|since| format!(" for {}", table::ago(since)));
+    let for_how_long = for_how_long.unwrap_or_default();
+    let because = replicas.reason.as_ref().map(|reason| format!(": {reason}"));
+    let because = because.unwrap_or_default();
+    let mut lines = vec![match replicas.standing.as_str() {
+        "alone" => "This process acts alone: its configuration has no section [ha].".to_owned(),
+        "not-joined" => format!("This process has not joined its group{because}"),
+        "acting" => format!("This replica acts{for_how_long}, by the Lease {}.", lease(replicas)),
+        "handing-over" => "This replica hands over to another one.".to_owned(),
+        standing => format!("This replica is {standing}{for_how_long}{because}"),
+    }];
+    if replicas.lease.is_some() && replicas.holder.is_none() {
+        let hint = runbooks::hint(Some(runbooks::NO_HOLDER.code));
+        lines.push(format!("No replica acts, by the Lease {}{hint}", lease(replicas)));
+    }
+    if let Some(other) = &replicas.other {
+        let hint = runbooks::hint(Some(runbooks::TWO_PROCESSES.code));
+        lines.push(format!("Another process calls itself by the name of this replica: {other}{hint}"));
+    }
+    if let Some(failure) = &replicas.failure {
+        lines.push(format!("The Lease of this replica cannot be written: {failure}"));
+    }
+    lines
+}
+
+fn lease(replicas: &ReplicasView) -> &str {
+    replicas.lease.as_deref().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn replica(name: &str) -> ReplicaView {
+        ReplicaView {
+            name: name.to_owned(),
+            is_this: false,
+            acts: false,
+            live: true,
+            ready: true,
+            version: "0.1.0".to_owned(),
+            configuration: "3f2a9c01b7de".to_owned(),
+            differs: false,
+            address: String::new(),
+            seen_ms: 3_000,
+        }
+    }
+
+    fn shown(replicas: &ReplicasView) -> String {
+        let mut out = Vec::new();
+        show(&mut out, replicas).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_standby_shows_who_acts_and_why_not_itself() {
+        let replicas = ReplicasView {
+            lease: Some("informant/informant".to_owned()),
+            holder: Some("informant-0".to_owned()),
+            transitions: 4,
+            standing: "standby".to_owned(),
+            since_ms: Some(90_000),
+            reason: Some("it has not acted since it started; another process holds the Lease".to_owned()),
+            items: vec![
+                ReplicaView {
+                    acts: true,
+                    address: "10.0.0.7:8443".to_owned(),
+                    ..replica("informant-0")
+                },
+                ReplicaView {
+                    is_this: true,
+                    ..replica("informant-1")
+                },
+                ReplicaView {
+                    live: false,
+                    ready: false,
+                    differs: true,
+                    configuration: "77aa01c2d3e4".to_owned(),
+                    seen_ms: 600_000,
+                    ..replica("informant-2")
+                },
+            ],
+            other: None,
+            failure: None,
+        };
+        insta::assert_snapshot!(shown(&replicas), @"");
+    }
+
+    #[test]
+    fn a_group_without_a_holder_names_the_runbook() {
+        let replicas = ReplicasView {
+            lease: Some("informant/informant".to_owned()),
+            standing: "acquiring".to_owned(),
+            since_ms: Some(200),
+            other: Some("informant-1_00aa".to_owned()),
+            failure: Some("the API server answers 403: forbidden".to_owned()),
+            items: vec![replica("informant-1")],
+            ..ReplicasView::default()
+        };
+        insta::assert_snapshot!(shown(&replicas), @"");
+    }
+
+    #[test]
+    fn a_process_without_the_section_acts_alone() {
+        let replicas = ReplicasView {
+            standing: "alone".to_owned(),
+            ..ReplicasView::default()
+        };
+        insta::assert_snapshot!(shown(&replicas), @"");
+    }
+}
