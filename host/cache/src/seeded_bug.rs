@@ -2,7 +2,8 @@
 //!
 //! Each bug is a branch `if seeded_bug(SeededBug::…)` at the place of the mistake. It is `false` unless a test enables
 //! that bug for its own thread, and without debug assertions it is a constant `false`: a release build contains none of
-//! it. `tests/tests/seeded_bugs.rs` tests what each bug breaks, and how many seeds it takes to detect it.
+//! it. `tests/tests/seeded_bugs.rs` tests what each bug breaks, and how many seeds it takes to detect it; for those of
+//! leases, `host/lease/src/simulation` does.
 
 use std::cell::Cell;
 
@@ -127,9 +128,43 @@ seeded_bugs! {
     PrunedByPartialView,
     /// The runs of timers that have ended are not recorded.
     TimerRunNotRecorded,
+    /// A renewal that is answered after the deadline opens the gate again.
+    LateRenewalReopens,
+    /// A holder counts from the answer to its renewal instead of from sending it.
+    LeaseCountsFromAnswer,
+    /// A Lease that was deleted is acquired at once.
+    DeletedLeaseTaken,
+    /// A Lease that has expired by the watch is acquired although the read before that finds it changed.
+    ChangedLeaseTaken,
+    /// A Lease without a holder counts as released, although it was emptied by hand.
+    EmptiedLeaseTaken,
+    /// A candidate waits as long as the Lease says, although that was edited by hand.
+    EditedDurationBelieved,
+    /// The own name in the Lease is enough to acquire it at once.
+    OwnNameSuffices,
+    /// The Lease is released while effects of its holder still run.
+    ReleasedTooEarly,
+    /// A Lease that was released is acquired by any member at once.
+    PreferredIgnored,
+    /// A member that is not ready acquires the Lease.
+    UnreadyMemberActs,
 }
 
 impl SeededBug {
+    /// Those that the simulation of `informant-lease` catches. It has no informers and no handlers.
+    pub const OF_LEASES: &[SeededBug] = &[
+        SeededBug::LateRenewalReopens,
+        SeededBug::LeaseCountsFromAnswer,
+        SeededBug::DeletedLeaseTaken,
+        SeededBug::ChangedLeaseTaken,
+        SeededBug::EmptiedLeaseTaken,
+        SeededBug::EditedDurationBelieved,
+        SeededBug::OwnNameSuffices,
+        SeededBug::ReleasedTooEarly,
+        SeededBug::PreferredIgnored,
+        SeededBug::UnreadyMemberActs,
+    ];
+
     /// Runs `body` with this bug enabled on this thread.
     pub fn run_with<T>(self, body: impl FnOnce() -> T) -> T {
         /// Restores the previous state, even if `body` panics.

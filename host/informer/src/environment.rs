@@ -26,7 +26,39 @@ const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 pub struct TokioEnvironment {
     handle: Handle,
     began: Instant,
+    boot: Option<BootClock>,
     random: AtomicU64,
+}
+
+/// CLOCK_BOOTTIME, which counts while the machine sleeps. tokio's clock and `Instant` do not on Linux. Elsewhere it is
+/// `Instant`.
+#[derive(Debug, Clone, Copy)]
+struct BootClock {
+    began: Duration,
+}
+
+impl BootClock {
+    fn start() -> Self {
+        Self { began: boot_time() }
+    }
+
+    fn now(self) -> Moment {
+        Moment::ZERO + boot_time().saturating_sub(self.began)
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn boot_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    // A clock of the kernel is neither negative nor are its nanoseconds above a second.
+    let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or_default())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn boot_time() -> Duration {
+    static BEGAN: std::sync::LazyLock<std::time::Instant> = std::sync::LazyLock::new(std::time::Instant::now);
+    BEGAN.elapsed()
 }
 
 impl TokioEnvironment {
@@ -41,8 +73,17 @@ impl TokioEnvironment {
         Self {
             handle,
             began,
+            boot: None,
             random: AtomicU64::new(seed),
         }
+    }
+
+    /// The same, with a clock for leases that counts while the machine sleeps. It is not tokio's, so it does not stand
+    /// still under a paused clock, and a run with it does not replay.
+    #[must_use]
+    pub fn with_boot_clock(mut self) -> Self {
+        self.boot = Some(BootClock::start());
+        self
     }
 
     /// An environment on the current runtime.
@@ -60,6 +101,7 @@ impl TokioEnvironment {
         Self {
             handle,
             began: self.began,
+            boot: self.boot,
             random: AtomicU64::new(self.random()),
         }
     }
@@ -69,6 +111,10 @@ impl Environment for TokioEnvironment {
     fn now(&self) -> Moment {
         let nanos = self.began.elapsed().as_nanos();
         Moment::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
+    fn boot_now(&self) -> Moment {
+        self.boot.map_or_else(|| self.now(), BootClock::now)
     }
 
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
@@ -131,6 +177,16 @@ mod tests {
         let before = environment.now();
         environment.sleep(Duration::from_secs(90)).await;
         assert_eq!(environment.now() - before, Duration::from_secs(90));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn boot_clock_is_the_paused_one_unless_asked_for() {
+        let environment = TokioEnvironment::current(1);
+        let with_boot = TokioEnvironment::current(1).with_boot_clock();
+        environment.sleep(Duration::from_secs(90)).await;
+        assert_eq!(environment.boot_now(), environment.now());
+        let (first, second) = (with_boot.boot_now(), with_boot.on(Handle::current()).boot_now());
+        assert!(first <= second && second < Moment::ZERO + Duration::from_secs(90));
     }
 
     #[tokio::test(start_paused = true)]

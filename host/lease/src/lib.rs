@@ -19,7 +19,8 @@
 //!
 //! ```layers
 //! record times
-//! gate members request
+//! gate members
+//! request
 //! standing
 //! election membership
 //! ```

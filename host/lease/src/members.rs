@@ -129,8 +129,9 @@ pub struct Candidates {
     pub order: Vec<Arc<str>>,
     /// A member with a newer version than the own one that has been ready for [`READY_FOR`].
     pub newer: Option<Arc<str>>,
-    /// The members have been read, the own one is among them, and no other one has existed since this process started
-    /// that did not end in order.
+    /// The members have been read, and the own one is among them.
+    pub is_complete: bool,
+    /// In addition, this process has never found another one in a member Lease.
     pub is_alone: bool,
 }
 
@@ -171,6 +172,11 @@ impl Members {
         if before.is_some_and(|before| before.resource_version == lease.version) {
             return;
         }
+        if before.is_none() && self.by_pod.len() >= MEMBERS_MAX {
+            // What a replica that no longer runs has left makes way.
+            self.by_pod.retain(|_, member| member.is_live(now));
+        }
+        let before = self.by_pod.get(pod);
         if before.is_none() && self.by_pod.len() >= MEMBERS_MAX {
             self.ignored += 1;
             return;
@@ -223,6 +229,7 @@ impl Members {
         let newer = candidates.iter().find(is_newer).filter(|_| own.is_some());
         Candidates {
             newer: newer.map(|member| Arc::clone(&member.identity)),
+            is_complete: self.is_synced && own.is_some(),
             is_alone: self.is_synced && own.is_some() && !self.has_seen_others,
             order: candidates.iter().map(|member| Arc::clone(&member.identity)).collect(),
         }

@@ -7,6 +7,14 @@ use informant_cache::Moment;
 use informant_object::ResourceVersion;
 
 use crate::record::{LeaseContent, LeaseRecord};
+use crate::times::LeaseTimes;
+
+/// How many conflicts in a row are followed by the next request at once: 3. Others write a Lease seldom, so more come
+/// from an API server that answers nothing else; then there is a pause.
+const CONFLICTS_AT_ONCE_MAX: u32 = 3;
+
+/// A Lease cannot be created: 404.
+pub(crate) const NO_NAMESPACE: &str = "the API server answers 404 to the creation of the Lease; create its namespace";
 
 /// The number of a request. The caller returns it with the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -73,11 +81,17 @@ pub(crate) struct Pending<P> {
 pub(crate) struct Requests<P> {
     next: u64,
     pub(crate) pending: Option<Pending<P>>,
+    /// How many writes in a row have conflicted.
+    pub(crate) conflicts: u32,
 }
 
 impl<P> Requests<P> {
     pub(crate) fn new() -> Self {
-        Self { next: 1, pending: None }
+        Self {
+            next: 1,
+            pending: None,
+            conflicts: 0,
+        }
     }
 
     /// A request that is sent now. An earlier one no longer counts.
@@ -102,4 +116,18 @@ impl<P> Requests<P> {
     pub(crate) fn overdue(&mut self, now: Moment) -> Option<Pending<P>> {
         self.pending.take_if(|pending| now >= pending.ends)
     }
+
+    /// Counts a conflict. Returns how long to wait before the Lease is read again.
+    pub(crate) fn pause_after_conflict(&mut self, times: &LeaseTimes) -> Duration {
+        self.conflicts += 1;
+        match self.conflicts <= CONFLICTS_AT_ONCE_MAX {
+            true => Duration::ZERO,
+            false => times.retry,
+        }
+    }
+}
+
+/// Why a request has failed whose time is over.
+pub(crate) fn no_answer(times: &LeaseTimes) -> Arc<str> {
+    format!("the API server did not answer within {:?}", times.request_max()).into()
 }

@@ -29,7 +29,7 @@ pub enum Standing {
         why: ReleaseReason,
     },
     /// The gate is closed, and the Lease is being released.
-    Releasing { epoch: u32, since: Moment },
+    Releasing { epoch: u32 },
 }
 
 /// Why a holder gives the Lease up.

@@ -1,0 +1,226 @@
+//! A term: from acquiring the Lease to losing or releasing it.
+
+use std::sync::Arc;
+
+use informant_cache::Moment;
+use informant_cache::seeded_bug::{SeededBug, seeded_bug};
+
+use super::observed::Mine;
+use super::{Election, HAND_OVER_MAX};
+use crate::record::{LeaseContent, LeaseRecord};
+use crate::request::Seen;
+use crate::standing::{ReleaseReason, StandbyReason};
+
+/// What this process is.
+#[derive(Debug)]
+pub(super) enum Phase {
+    Standby {
+        since: Moment,
+        why: StandbyReason,
+    },
+    Acting(Term),
+    HandingOver {
+        term: Term,
+        why: ReleaseReason,
+        asked: Moment,
+    },
+    /// The gate is closed; the Lease is released to this member.
+    Releasing {
+        term: Term,
+        to: Option<Arc<str>>,
+    },
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Term {
+    pub(super) epoch: u32,
+    pub(super) uid: Arc<str>,
+    pub(super) since: Moment,
+    /// When the last successful renewal was sent.
+    pub(super) sent: Moment,
+    /// When the last renewal was sent.
+    pub(super) tried: Moment,
+}
+
+impl Phase {
+    pub(super) fn term(&self) -> Option<&Term> {
+        match self {
+            Phase::Standby { .. } => None,
+            Phase::Acting(term) | Phase::HandingOver { term, .. } | Phase::Releasing { term, .. } => Some(term),
+        }
+    }
+
+    /// The term while the gate is open.
+    pub(super) fn open_term(&mut self) -> Option<&mut Term> {
+        match self {
+            Phase::Acting(term) | Phase::HandingOver { term, .. } => Some(term),
+            Phase::Standby { .. } | Phase::Releasing { .. } => None,
+        }
+    }
+}
+
+impl Election {
+    /// Ends a term whose time is over.
+    pub(super) fn expire_term(&mut self, now: Moment) {
+        if now < self.term_expires() {
+            return;
+        }
+        let why = match &self.phase {
+            Phase::Standby { .. } => return,
+            Phase::Releasing { to, .. } => StandbyReason::Released(to.clone()),
+            Phase::Acting(_) | Phase::HandingOver { .. } if self.gate.is_closed() => StandbyReason::GateClosed,
+            Phase::HandingOver { asked, .. } if now >= *asked + HAND_OVER_MAX => StandbyReason::HandOverLate,
+            Phase::Acting(_) | Phase::HandingOver { .. } => StandbyReason::DeadlinePassed(self.failure.clone()),
+        };
+        if !matches!(why, StandbyReason::DeadlinePassed(_)) {
+            // As every other process, this one waits until the Lease expires.
+            self.mine = None;
+        }
+        self.end_term(now, why);
+    }
+
+    /// When the term ends unless a renewal succeeds.
+    pub(super) fn term_expires(&self) -> Moment {
+        let deadline = |term: &Term| match seeded_bug(SeededBug::LateRenewalReopens) {
+            _ if self.gate.is_closed() => Moment::ZERO,
+            true => Moment::NEVER,
+            false => term.sent + self.times.renew_deadline,
+        };
+        match &self.phase {
+            Phase::Standby { .. } => Moment::NEVER,
+            Phase::Acting(term) => deadline(term),
+            Phase::HandingOver { term, asked, .. } => deadline(term).min(*asked + HAND_OVER_MAX),
+            Phase::Releasing { term, .. } => term.sent + self.times.duration,
+        }
+    }
+
+    fn end_term(&mut self, now: Moment, why: StandbyReason) {
+        self.gate.close();
+        self.phase = Phase::Standby { since: now, why };
+        self.requests.pending = None;
+        self.notes = None;
+    }
+
+    /// The Lease has changed: does it still name this process?
+    pub(super) fn check_term(&mut self, now: Moment) {
+        let Some(term) = self.phase.term() else {
+            return;
+        };
+        let record = self.lease.as_ref().and_then(|lease| lease.record.as_ref());
+        let why = match (&self.phase, record) {
+            (_, Some(record)) if record.content.holder == self.identity && record.uid == term.uid => return,
+            (Phase::Releasing { to, .. }, _) => StandbyReason::Released(to.clone()),
+            (_, None) => StandbyReason::Deleted,
+            (_, Some(record)) if record.content.holder.is_empty() => StandbyReason::Emptied,
+            (_, Some(record)) if record.content.holder == self.identity => StandbyReason::Deleted,
+            (_, Some(record)) => StandbyReason::TakenBy(Arc::clone(&record.content.holder)),
+        };
+        self.end_term(now, why);
+    }
+
+    /// A request that was sent at `sent` has acquired the Lease.
+    pub(super) fn acquired(&mut self, now: Moment, sent: Moment, epoch: u32, record: LeaseRecord) {
+        let uid = Arc::clone(&record.uid);
+        self.mine = Some(Mine {
+            uid: Arc::clone(&uid),
+            first: epoch,
+            last: epoch,
+        });
+        self.observe(now, Seen::Record(record), None);
+        // Overtaken by a newer state, or answered too late: then it is acquired again, with the next epoch.
+        if self.mine.is_none() || now >= sent + self.times.renew_deadline {
+            return;
+        }
+        let sent = if seeded_bug(SeededBug::LeaseCountsFromAnswer) {
+            now
+        } else {
+            sent
+        };
+        let term = Term {
+            epoch,
+            uid,
+            since: now,
+            sent,
+            tried: sent,
+        };
+        if self.is_stopping {
+            self.begin_release(now, term);
+        } else {
+            self.gate.open(epoch, sent);
+            self.phase = Phase::Acting(term);
+        }
+    }
+
+    /// A renewal that was sent at `sent` has succeeded.
+    pub(super) fn renewed(&mut self, now: Moment, sent: Moment, record: LeaseRecord) {
+        self.observe(now, Seen::Record(record), None);
+        let sent = if seeded_bug(SeededBug::LeaseCountsFromAnswer) {
+            now
+        } else {
+            sent
+        };
+        let Some(term) = self.phase.open_term() else {
+            return;
+        };
+        // If the gate was closed meanwhile, the next step ends the term.
+        if self.gate.renew(term.sent, sent) {
+            term.sent = sent;
+            self.mine = Some(Mine {
+                uid: Arc::clone(&term.uid),
+                first: term.epoch,
+                last: term.epoch,
+            });
+        }
+    }
+
+    pub(super) fn release(&mut self, now: Moment, why: ReleaseReason) {
+        self.is_stopping |= why == ReleaseReason::Stop;
+        match &mut self.phase {
+            Phase::Acting(term) => {
+                let term = term.clone();
+                self.phase = Phase::HandingOver { term, why, asked: now };
+                if seeded_bug(SeededBug::ReleasedTooEarly) {
+                    self.handed_over(now);
+                }
+            }
+            Phase::HandingOver { why: before, .. } if self.is_stopping => *before = ReleaseReason::Stop,
+            _ => {}
+        }
+    }
+
+    pub(super) fn handed_over(&mut self, now: Moment) {
+        if let Phase::HandingOver { term, .. } = &self.phase {
+            let term = term.clone();
+            self.begin_release(now, term);
+        }
+    }
+
+    fn begin_release(&mut self, now: Moment, term: Term) {
+        self.gate.close();
+        let other = self.candidates.order.iter().find(|other| **other != self.identity);
+        let to = other.cloned();
+        self.phase = Phase::Releasing { term, to };
+        // If a renewal that is on its way arrives first, the release conflicts and is repeated.
+        self.requests.pending = None;
+        self.not_before = now;
+    }
+
+    /// What a renewal of `record` writes.
+    pub(super) fn renewal(&self, record: Option<&LeaseRecord>) -> Option<LeaseContent> {
+        let term = self.phase.term()?;
+        Some(self.acquisition(term.epoch, record))
+    }
+
+    /// What releases `record`.
+    pub(super) fn released(&self, record: Option<&LeaseRecord>) -> Option<LeaseContent> {
+        let Phase::Releasing { term, to } = &self.phase else {
+            return None;
+        };
+        Some(LeaseContent {
+            holder: "".into(),
+            preferred: to.clone(),
+            released_by: Some(Arc::clone(&self.identity)),
+            ..self.acquisition(term.epoch, record)
+        })
+    }
+}
