@@ -187,6 +187,11 @@ impl Write<'_> {
                     return Err(status);
                 };
                 let mut object = configuration.clone();
+                if let Some(uid) = object["metadata"]["uid"].as_str().filter(|uid| !uid.is_empty()) {
+                    let why =
+                        format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
+                    return Err(Status::conflict(&kind, name, &why));
+                }
                 admit::shape(&kind, self.namespace, &mut object)?;
                 metadata(&mut object).insert("name".to_owned(), json!(name));
                 return Ok((self.create(object)?, true));
@@ -196,6 +201,7 @@ impl Write<'_> {
         patch.apply(&mut object)?;
         admit::shape(&kind, self.namespace, &mut object).map_err(|status| refused_patch(&status))?;
         check_name(name, &object)?;
+        check_uid(&kind, &old, &object["metadata"])?;
         check_basis(&kind, &old, &object["metadata"])?;
         Ok((self.replace(&kind, &old, object)?, false))
     }
@@ -343,6 +349,17 @@ fn refused_patch(status: &Status) -> Status {
     match status.code {
         400 => Status::invalid("", "", "", "patch", FieldError::Invalid, &status.message),
         _ => status.clone(),
+    }
+}
+
+/// Checks that a patch leaves the UID as it is. Source: apimachinery `ValidateObjectMetaAccessorUpdate`.
+fn check_uid(kind: &Kind, old: &Stored, new: &Value) -> Result<(), Status> {
+    match new.get("uid").and_then(Value::as_str) {
+        Some(uid) if !uid.is_empty() && uid != &*old.uid => {
+            let detail = format!("{uid:?}: field is immutable");
+            Err(kind.invalid(&old.name, "metadata.uid", FieldError::Invalid, &detail))
+        }
+        _ => Ok(()),
     }
 }
 

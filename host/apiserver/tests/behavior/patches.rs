@@ -95,6 +95,27 @@ async fn patches_cannot_rename_or_break_an_object() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn patches_of_another_incarnation_are_refused_and_create_nothing() {
+    let (_server, client) = with_pod().await;
+    let other = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "uid": "other", "labels": { "a": "b" } } });
+    let json = json!([{ "op": "replace", "path": "/metadata/uid", "value": "other" }]);
+    let (there, absent) = (format!("{PODS}/p"), format!("{PODS}/absent?fieldManager=m"));
+    let mut failures = Vec::new();
+    for (url, kind, patch) in [
+        (&there, "application/merge-patch+json", &other),
+        (&there, JSON, &json),
+        (&absent, "application/apply-patch+yaml", &other),
+    ] {
+        failures.push(client.patch(url, kind, patch.clone()).await.failure());
+    }
+    insta::assert_snapshot!(failures.join("\n"), @r#"
+    422 Invalid: Pod "p" is invalid: metadata.uid: Invalid value: "other": field is immutable
+    422 Invalid: Pod "p" is invalid: metadata.uid: Invalid value: "other": field is immutable
+    409 Conflict: Operation cannot be fulfilled on pods "absent": uid mismatch: the provided object specified uid other, and no existing object was found
+    "#);
+}
+
+#[tokio::test(start_paused = true)]
 async fn patches_of_an_unknown_type_are_415() {
     let (_server, client) = with_pod().await;
     let answer = client.patch(&format!("{PODS}/p"), "text/plain", json!({})).await;

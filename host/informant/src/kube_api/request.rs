@@ -15,11 +15,12 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 /// The request of a call.
 /// Errors: [`KubeErrorCode::Invalid`] if it is not a valid request.
 pub(super) fn of(call: &KubeCall) -> Result<Request<Body>, KubeError> {
+    let document = || call.document().into_owned();
     let (method, content_type, body) = match &call.action {
         KubeAction::Get | KubeAction::List(_) => (Method::GET, None, Vec::new()),
-        KubeAction::Create(object, _) => (Method::POST, Some("application/json"), object.clone()),
-        KubeAction::Update(object, _) => (Method::PUT, Some("application/json"), object.clone()),
-        KubeAction::Patch(kind, document, _) => (Method::PATCH, Some(media_type(*kind)), document.clone()),
+        KubeAction::Create(..) => (Method::POST, Some("application/json"), document()),
+        KubeAction::Update(..) => (Method::PUT, Some("application/json"), document()),
+        KubeAction::Patch(kind, ..) => (Method::PATCH, Some(media_type(*kind)), document()),
         KubeAction::Delete(options) => (Method::DELETE, Some("application/json"), delete_options(options)),
     };
     let agent = format!("informant/{} plugin/{}", env!("CARGO_PKG_VERSION"), call.plugin);

@@ -34,6 +34,7 @@ fn call(resource: &str, name: &str, action: KubeAction) -> KubeCall {
             subresource: String::new(),
         },
         action,
+        uid: String::new(),
         purpose: KubePurpose::Plugin,
         identity: None,
         answer_bytes_max: 1 << 20,

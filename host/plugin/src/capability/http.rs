@@ -166,7 +166,7 @@ impl Capability for HttpPlugin {
 impl CallPart for HttpCaller {
     type Effects = ();
 
-    fn begin(&mut self, call: CallStart) {
+    fn begin(&mut self, call: CallStart<'_>) {
         self.hooks.may_use = call.may_use;
         // A request of an earlier call that still runs has its own reference.
         self.hooks.pauses = None;

@@ -21,6 +21,7 @@ mod gate;
 mod metrics;
 mod options;
 mod plugin;
+mod uid;
 pub(crate) mod writes;
 
 use std::sync::Arc;
@@ -36,6 +37,7 @@ use self::direct::{Before, DirectWrites};
 use self::gate::Way;
 use self::metrics::KubeSeries;
 use self::plugin::KubeGrants;
+use self::uid::SubjectUid;
 pub(crate) use self::plugin::{KubePlugin, identity_of};
 use self::writes::{CallWrites, KubeEffects};
 use crate::bindings::informant::plugin::kube::{
@@ -78,6 +80,7 @@ pub(crate) struct KubeCaller {
     may_use: MayUse,
     /// What the current call is about.
     subject: CallSubject,
+    about: SubjectUid,
     time: CallTime,
     /// Whether an event ends only when the cache has seen its deferred writes.
     awaits_writes: bool,
@@ -146,6 +149,7 @@ impl Capability for KubePlugin {
             grants: Arc::clone(grants),
             may_use: Ok(()),
             subject: CallSubject::new(&self.catalog),
+            about: SubjectUid::default(),
             time: instance.time.clone(),
             awaits_writes: instance.manifest.awaits_writes(),
             awaits_direct: instance.manifest.reconciler.is_some(),
@@ -176,9 +180,10 @@ impl Capability for KubePlugin {
 impl CallPart for KubeCaller {
     type Effects = KubeEffects;
 
-    fn begin(&mut self, call: CallStart) {
+    fn begin(&mut self, call: CallStart<'_>) {
         self.may_use = call.may_use;
-        self.subject.set(call.source);
+        self.subject.set(call.about.source);
+        self.about.set(call.about);
         (self.has_children, self.lacks_children) = (false, false);
         self.deferred.clear();
         self.changed.clear();
@@ -269,6 +274,7 @@ impl KubeCaller {
         let way = Way {
             turns: Some(&turns),
             recorder: recorder.as_deref(),
+            uid: None,
         };
         let answer = gate::send(plugin, &self.grants, address, action, wait_max, way).await?;
         if let Some(before) = before {

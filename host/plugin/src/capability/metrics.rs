@@ -89,7 +89,7 @@ impl Capability for MetricsPlugin {
 impl CallPart for MetricsCaller {
     type Effects = Option<CallMetrics>;
 
-    fn begin(&mut self, call: CallStart) {
+    fn begin(&mut self, call: CallStart<'_>) {
         self.may_use = call.may_use;
         self.changes = None;
     }

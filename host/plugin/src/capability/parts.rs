@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use informant_cache::listener::DeliveryOutcome;
 use informant_cache::{BoxFuture, Catalog, Environment, Moment, UnknownSource};
-use informant_object::{Key, SourceId};
+use informant_object::{Key, KeyRef, SourceId};
 use informant_spec::PluginSpec;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
@@ -107,7 +107,7 @@ pub(crate) trait CallPart {
     type Effects: Default;
 
     /// A call begins. What the last one has left behind is dropped.
-    fn begin(&mut self, call: CallStart);
+    fn begin(&mut self, call: CallStart<'_>);
 
     /// The call is over. Returns what it is to change, which is nothing if it failed.
     fn finish(&mut self, end: CallEnd) -> Self::Effects;
@@ -139,10 +139,17 @@ pub(crate) struct InstanceParts<'a> {
 
 /// A call that begins.
 #[derive(Clone, Copy)]
-pub(crate) struct CallStart {
-    /// The source of the object that it is about.
-    pub(crate) source: Option<SourceId>,
+pub(crate) struct CallStart<'a> {
+    pub(crate) about: CallAbout<'a>,
     pub(crate) may_use: MayUse,
+}
+
+/// What a call is about.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct CallAbout<'a> {
+    pub(crate) source: Option<SourceId>,
+    /// An object of the source, if it is there.
+    pub(crate) object: Option<(KeyRef<'a>, &'a str)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -130,9 +130,9 @@ impl Capability for RecorderPlugin {
 impl CallPart for RecorderCaller {
     type Effects = Vec<RecordedEvent>;
 
-    fn begin(&mut self, call: CallStart) {
+    fn begin(&mut self, call: CallStart<'_>) {
         self.may_use = call.may_use;
-        self.subject.set(call.source);
+        self.subject.set(call.about.source);
         self.recorded.clear();
     }
 

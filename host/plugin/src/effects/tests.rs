@@ -73,7 +73,7 @@ fn an_observer_receives_what_was_done_and_withheld() {
     let observer: Arc<dyn PluginObserver> = Arc::clone(&seen) as _;
     let env: Arc<dyn Environment> = Arc::new(crate::testing::TokioTime);
     let observed = Observed::new(&Arc::from("greeter"), Some(&observer));
-    let effects = Effects::new(false, &env, Arc::default(), observed);
+    let effects = Effects::new(false, &env, Arc::default(), observed, None);
     effects.made(|| effect("a"));
     effects.set_dry_run(true);
     effects.record(effect("b"));

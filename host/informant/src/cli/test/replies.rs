@@ -98,6 +98,7 @@ mod tests {
                 subresource: String::new(),
             },
             action: KubeAction::Delete(options),
+            uid: String::new(),
             purpose: KubePurpose::Plugin,
             identity: None,
             answer_bytes_max: 1 << 20,

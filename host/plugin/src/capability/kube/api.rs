@@ -42,6 +42,9 @@ pub struct KubeCall {
     pub plugin: Arc<str>,
     pub address: KubeAddress,
     pub action: KubeAction,
+    /// The UID that the object of a deferred update or patch must have; empty: any, or the action says it. Send the
+    /// [document](KubeCall::document) with it.
+    pub uid: String,
     pub purpose: KubePurpose,
     /// The user that it is made as, by impersonation; none: Informant's own.
     pub identity: Option<Arc<str>>,
@@ -447,6 +450,7 @@ mod tests {
                 subresource: String::new(),
             },
             action,
+            uid: String::new(),
             answer_bytes_max: 1,
         };
         Value::from(KubeRequest::from(&call).options).to_string()

@@ -36,8 +36,10 @@ impl KubeCaller {
         if is_awaited {
             check_cached(plugin, &address)?;
         }
+        let target = Target::new(&address, &name);
         Ok(DeferredWrite {
-            target: Target::new(&address, &name),
+            uid: self.known_uid(&address, &action, &target),
+            target,
             name,
             address,
             action,

@@ -26,6 +26,8 @@ pub(crate) struct Way<'a> {
     pub(crate) turns: Option<&'a Semaphore>,
     /// It is recorded, with its answer.
     pub(crate) recorder: Option<&'a Recorder>,
+    /// The UID that its object must have.
+    pub(crate) uid: Option<&'a str>,
 }
 
 /// Sends a call if it is valid and granted. It ends within `wait_max`, including the wait for a permit.
@@ -77,6 +79,7 @@ pub(crate) async fn send(
         plugin: Arc::clone(&plugin.plugin),
         address,
         action,
+        uid: way.uid.unwrap_or_default().to_owned(),
         purpose: KubePurpose::Plugin,
         // Of the same section as what was granted.
         identity: granted.identity(),

@@ -277,6 +277,7 @@ impl RecorderPlugin {
                     subresource: String::new(),
                 },
                 action: action(document.to_string().into_bytes(), options),
+                uid: String::new(),
                 purpose: KubePurpose::Event,
                 identity,
                 answer_bytes_max: KUBE_ANSWER_BYTES_MAX,

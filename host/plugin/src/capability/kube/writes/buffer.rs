@@ -18,6 +18,8 @@ pub(crate) struct DeferredWrite {
     pub(crate) target: Target,
     /// The name of the object, which a create does not have in its address.
     pub(crate) name: String,
+    /// The UID of the object that it is for, which its document does not say.
+    pub(crate) uid: Option<Box<str>>,
     /// Whether the event ends only when the cache has seen it.
     pub(crate) is_awaited: bool,
     /// Of a call that is captured.
@@ -35,6 +37,7 @@ pub(crate) struct CallWrites {
     /// How many of them are of children.
     children: usize,
     bytes: usize,
+    has_deletes: bool,
 }
 
 /// How much a call had deferred at some point.
@@ -82,7 +85,13 @@ impl CallWrites {
     /// A call begins: what the last one deferred and did not commit is dropped.
     pub(crate) fn clear(&mut self) {
         self.writes.clear();
-        (self.children, self.bytes) = (0, 0);
+        (self.children, self.bytes, self.has_deletes) = (0, 0, false);
+    }
+
+    /// Whether one of them deletes this object.
+    pub(crate) fn deletes(&self, target: &Target) -> bool {
+        let is_delete = |write: &DeferredWrite| matches!(write.action, KubeAction::Delete(_));
+        self.has_deletes && self.writes.iter().any(|write| is_delete(write) && write.target == *target)
     }
 
     /// Adds a write.
@@ -107,6 +116,7 @@ impl CallWrites {
         if bytes > CALL_WRITES_BYTES_MAX {
             return Err(too_many(&format!("{CALL_WRITES_BYTES_MAX} bytes of writes")));
         }
+        self.has_deletes |= matches!(write.action, KubeAction::Delete(_));
         self.writes.push(write);
         self.bytes = bytes;
         Ok(())

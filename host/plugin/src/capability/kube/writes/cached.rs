@@ -99,6 +99,11 @@ impl OwnCache {
         Some((source, object))
     }
 
+    /// The UID of the object at `address`, if its source is live.
+    pub(crate) fn uid(&self, address: &KubeAddress) -> Option<Box<str>> {
+        Some(self.stored(address)?.1.uid().into())
+    }
+
     /// The version of the object at `address`, if its source is live.
     pub(crate) fn version(&self, address: &KubeAddress) -> Option<Box<str>> {
         Some(self.stored(address)?.1.version().as_str().into())

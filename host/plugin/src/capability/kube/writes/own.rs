@@ -161,6 +161,11 @@ impl OwnWrites {
         }
     }
 
+    /// Whether the last own write to `target` has deleted it.
+    pub(crate) fn has_deleted(&self, target: &Target) -> bool {
+        self.lock().targets.get(target).is_some_and(|last| last.is_deleted)
+    }
+
     /// The version of the last own write to `target` that is remembered.
     pub(crate) fn version(&self, target: &Target) -> Option<Box<str>> {
         self.lock().targets.get(target)?.version.clone()

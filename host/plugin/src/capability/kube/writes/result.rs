@@ -7,6 +7,10 @@ use informant_cache::listener::DeliveryOutcome;
 use crate::capability::kube::api::{KubeAction, KubeError, KubeErrorCode};
 use crate::text::truncated;
 
+/// What the API server says of a patch with the UID of another object. Source: apimachinery `pkg/api/validation`,
+/// `ValidateObjectMetaAccessorUpdate`.
+const CHANGES_UID: &str = "metadata.uid: Invalid value";
+
 /// What a conflict says of an object with another uid than the delete expects. Sources: apiserver
 /// `pkg/registry/rest/delete.go`, `pkg/storage/interfaces.go`.
 const OTHER_UID: [&str; 2] = ["UID in the precondition", "UID in precondition"];
@@ -39,6 +43,8 @@ impl WriteResult {
         }
         let message = truncated(format!("deferred {what}: {}", error.message));
         WriteResult::Failed(match error.status {
+            // A conflict: the name has another object.
+            422 if error.message.contains(CHANGES_UID) => DeliveryOutcome::Retryable(message),
             400 | 405 | 413 | 415 | 422 => DeliveryOutcome::Permanent(message),
             _ => DeliveryOutcome::Retryable(message),
         })
@@ -101,6 +107,15 @@ mod tests {
         ] {
             assert_eq!(result(error(status, code, None)), "retryable", "{status}");
         }
+    }
+
+    #[test]
+    fn a_patch_of_another_object_of_the_name_is_a_conflict() {
+        let refused = KubeError {
+            message: format!("ConfigMap \"a\" is invalid: {CHANGES_UID}: \"u\": field is immutable"),
+            ..error(422, KubeErrorCode::Invalid, None)
+        };
+        assert_eq!(result(refused), "retryable");
     }
 
     #[test]

@@ -31,6 +31,7 @@ pub(super) async fn make(plugin: &KubePlugin, write: &DeferredWrite) -> Made {
     let way = Way {
         turns: None,
         recorder: write.recorder.as_deref(),
+        uid: write.uid.as_deref(),
     };
     let began = plugin.env.now();
     let answer = send(plugin, &grants, address, action, KUBE_WAIT_MAX, way).await;

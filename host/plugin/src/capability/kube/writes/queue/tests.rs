@@ -16,6 +16,7 @@ fn write_of(name: &str, bytes: usize) -> DeferredWrite {
     DeferredWrite {
         target: Target::new(&address, name),
         name: name.to_owned(),
+        uid: None,
         is_awaited: false,
         recorder: None,
         address,

@@ -1,0 +1,166 @@
+//! The UID of the object that a deferred write is for: its name may belong to another object when the write is made, and
+//! the replica that made the call may act no longer.
+//!
+//! The document stays as the plugin wrote it. The UID is a part of the [`KubeCall`], which adds it to what is sent. The
+//! API server refuses a write with another UID, and an apply with one creates nothing.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use informant_object::SourceId;
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::KubeCaller;
+use super::api::{KubeAction, KubeAddress, KubeCall, KubePatchKind};
+use super::document::has_uid;
+use super::writes::Target;
+use crate::capability::parts::CallAbout;
+
+/// The subresources whose documents have the metadata of their object.
+const WITH_METADATA: [&str; 3] = ["", "scale", "status"];
+
+/// The object that a call is about, while it is there.
+#[derive(Default)]
+pub(super) struct SubjectUid {
+    source: Option<SourceId>,
+    namespace: String,
+    name: String,
+    /// Empty: the call is about none.
+    uid: String,
+}
+
+impl SubjectUid {
+    /// A call about this begins. Allocates nothing for an object whose texts are not longer than those before.
+    pub(super) fn set(&mut self, about: CallAbout<'_>) {
+        self.source = about.source;
+        self.uid.clear();
+        if let Some((key, uid)) = about.object {
+            for (kept, text) in [(&mut self.namespace, key.namespace), (&mut self.name, key.name), (&mut self.uid, uid)] {
+                kept.clear();
+                kept.push_str(text);
+            }
+        }
+    }
+}
+
+impl KubeCaller {
+    /// The UID of the object that a write is for: of the one that the call is about, or of the one that the cache has.
+    /// None: it is unknown, the plugin names one itself, or the write makes the object.
+    pub(super) fn known_uid(&self, address: &KubeAddress, action: &KubeAction, target: &Target) -> Option<Box<str>> {
+        let (KubeAction::Update(document, _) | KubeAction::Patch(_, document, _)) = action else {
+            return None;
+        };
+        let is_named = has_uid(document).unwrap_or(false);
+        if is_named || !WITH_METADATA.contains(&&*address.subresource) || self.is_replaced(target) {
+            return None;
+        }
+        let uid = match self.is_subject(address) {
+            true => self.about.uid.as_str().into(),
+            false => self.plugin.cache.uid(address)?,
+        };
+        (!uid.is_empty()).then_some(uid)
+    }
+
+    /// Whether the plugin has deleted the object, so that the write is for the next one.
+    fn is_replaced(&self, target: &Target) -> bool {
+        self.deferred.deletes(target) || self.plugin.own.has_deleted(target)
+    }
+
+    fn is_subject(&self, address: &KubeAddress) -> bool {
+        let about = &self.about;
+        if about.uid.is_empty() || about.name != address.name || about.namespace != address.namespace {
+            return false;
+        }
+        let source = about.source.and_then(|source| self.plugin.catalog.source(source));
+        source.is_some_and(|source| {
+            let info = source.info();
+            info.cluster == address.cluster && info.resource == address.resource.to_string()
+        })
+    }
+}
+
+impl KubeCall {
+    /// The document to send: that of the action, with the [UID](KubeCall::uid) that the object must have.
+    #[must_use]
+    pub fn document(&self) -> Cow<'_, [u8]> {
+        let document = self.action.document();
+        let with_uid = match &self.action {
+            _ if self.uid.is_empty() => None,
+            // A test that fails is an error that does not say what it was about. No UID can be replaced by another.
+            KubeAction::Patch(KubePatchKind::Json, ..) => in_json_patch(document, &self.uid),
+            KubeAction::Update(..) | KubeAction::Patch(..) => in_metadata(document, &self.uid),
+            KubeAction::Get | KubeAction::List(_) | KubeAction::Create(..) | KubeAction::Delete(_) => None,
+        };
+        with_uid.map_or(Cow::Borrowed(document), Cow::Owned)
+    }
+}
+
+/// None: it is no list, which the API server refuses.
+fn in_json_patch(document: &[u8], uid: &str) -> Option<Vec<u8>> {
+    let mut operations: Vec<&RawValue> = serde_json::from_slice(document).ok()?;
+    let operation = serde_json::json!({ "op": "replace", "path": "/metadata/uid", "value": uid });
+    let operation = to_raw_value(&operation).ok()?;
+    operations.insert(0, &operation);
+    serde_json::to_vec(&operations).ok()
+}
+
+/// None: it is no object with metadata, which the API server refuses.
+fn in_metadata(document: &[u8], uid: &str) -> Option<Vec<u8>> {
+    // Numbers stay as they are written.
+    let mut members: BTreeMap<String, &RawValue> = serde_json::from_slice(document).ok()?;
+    let mut metadata: BTreeMap<String, &RawValue> = match members.get("metadata") {
+        Some(metadata) => serde_json::from_str(metadata.get()).ok()?,
+        None => BTreeMap::new(),
+    };
+    let uid = to_raw_value(uid).ok()?;
+    metadata.insert("uid".to_owned(), &uid);
+    let metadata = to_raw_value(&metadata).ok()?;
+    members.insert("metadata".to_owned(), &metadata);
+    serde_json::to_vec(&members).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::capability::kube::api::{KubePurpose, KubeWrite};
+
+    fn sent(action: impl FnOnce(Vec<u8>, KubeWrite) -> KubeAction, document: &str) -> String {
+        let call = KubeCall {
+            plugin: Arc::from("a"),
+            address: KubeAddress::of_pod("a"),
+            action: action(document.into(), KubeWrite::default()),
+            uid: "u\"1".to_owned(),
+            purpose: KubePurpose::Plugin,
+            identity: None,
+            answer_bytes_max: 0,
+        };
+        String::from_utf8(call.document().into_owned()).unwrap()
+    }
+
+    fn merge(document: &str) -> String {
+        sent(|document, options| KubeAction::Patch(KubePatchKind::Merge, document, options), document)
+    }
+
+    #[test]
+    fn a_uid_is_added_to_metadata_and_nothing_else_changes() {
+        insta::assert_snapshot!(merge(r#"{"spec":{"big":12345678901234567890123,"a":1.10}}"#), @r#"{"metadata":{"uid":"u\"1"},"spec":{"big":12345678901234567890123,"a":1.10}}"#);
+        insta::assert_snapshot!(merge(r#"{"metadata":{"labels":{"b":null}}}"#), @r#"{"metadata":{"labels":{"b":null},"uid":"u\"1"}}"#);
+        insta::assert_snapshot!(sent(KubeAction::Update, r#"{"kind":"Pod"}"#), @r#"{"kind":"Pod","metadata":{"uid":"u\"1"}}"#);
+        assert_eq!(sent(KubeAction::Create, "{}"), "{}");
+    }
+
+    #[test]
+    fn a_json_patch_replaces_the_uid_by_itself() {
+        let json = |document, options| KubeAction::Patch(KubePatchKind::Json, document, options);
+        insta::assert_snapshot!(sent(json, r#"[{"op":"remove","path":"/data/x"}]"#), @r#"[{"op":"replace","path":"/metadata/uid","value":"u\"1"},{"op":"remove","path":"/data/x"}]"#);
+    }
+
+    #[test]
+    fn a_document_without_metadata_that_is_an_object_stays() {
+        for document in [r#"{"metadata":null}"#, "[]", "1", "{"] {
+            assert_eq!(merge(document), document);
+        }
+    }
+}
