@@ -171,6 +171,13 @@ subjects:
 {{- define "informant.env" -}}
 - name: XDG_CACHE_HOME
   value: /cache
+{{- if .Values.fromConfig.ha }}
+# Where other replicas reach the admin port, if it listens on all addresses.
+- name: POD_IP
+  valueFrom:
+    fieldRef:
+      fieldPath: status.podIP
+{{- end }}
 {{- with .Values.env }}
 {{ toYaml . }}
 {{- end }}
@@ -196,6 +203,19 @@ tolerations:
 {{- with .Values.affinity }}
 affinity:
   {{- toYaml . | nindent 2 }}
+{{- else }}
+{{- if gt (int .Values.replicas) 1 }}
+# The loss of a node takes one replica.
+affinity:
+  podAntiAffinity:
+    preferredDuringSchedulingIgnoredDuringExecution:
+      - weight: 100
+        podAffinityTerm:
+          topologyKey: kubernetes.io/hostname
+          labelSelector:
+            matchLabels:
+              {{- include "informant.selectorLabels" . | nindent 14 }}
+{{- end }}
 {{- end }}
 {{- end }}
 

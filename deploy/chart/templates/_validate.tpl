@@ -19,6 +19,10 @@
 {{- fail (printf "\n`fromConfig` has rules for the namespaces [%s], but config needs them in [%s]: Helm merged the values of several files or of an earlier release. %s Do not use --reuse-values." (join ", " $namespaces) (join ", " $from.namespaces) $again) }}
 {{- end }}
 
+{{- if and (gt (int .Values.replicas) 1) (not $from.ha) }}
+{{- fail (printf "\nreplicas is %d, but config has no section [ha]: each replica would call every handler. Add [ha] to config.toml, or set replicas=1. %s" (int .Values.replicas) $again) }}
+{{- end }}
+
 {{- $mounts := list }}
 {{- range .Values.extraVolumeMounts }}
 {{- $mounts = append $mounts .mountPath }}

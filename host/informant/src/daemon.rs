@@ -78,15 +78,15 @@ use crate::kube_api::ClusterApi;
 use crate::metrics::Metrics;
 use crate::script_runners;
 use crate::server::{ConnectionLimits, HttpServer, LocalServer, LocalSocket, SocketProblem, bind};
-use admin_certificate::{IdentityParts, server_identity};
 use acting::Acting;
+use admin_certificate::{IdentityParts, server_identity};
 use announcement::{Announcer, AnnouncerParts};
 use config_reader::{ConfigChannel, config_channel};
 use config_supervisor::{ConfigSupervisor, SupervisorParts};
 use config_watcher::ConfigWatcher;
 use durable_state::DurableState;
-use ha::{ProcessGate, Replica, ReplicaParts, ReplicaPlace};
 pub(crate) use ha::IsReady;
+use ha::{ProcessGate, Replica, ReplicaParts, ReplicaPlace};
 use informant_config::{ADMIN_SOCKET_DEFAULT, AdminSection, Config};
 use plugin_keys::PluginKeys;
 
@@ -168,7 +168,7 @@ impl Daemon {
         let admin = listen("admin", options.admin_listen.unwrap_or(config.admin.listen))?;
         let health = listen("health", options.health_listen.unwrap_or(config.health.listen))?;
         let socket = admin_socket(&config.admin)?;
-        let clock = TokioEnvironment::current(seed());
+        let clock = TokioEnvironment::current(seed()).with_boot_clock();
         let guests: Arc<dyn Environment> = Arc::new(clock.on(options.guests.clone()));
         let environment: Arc<dyn Environment> = Arc::new(clock);
         let (metrics, stop) = (Metrics::new(), CancellationToken::new());
@@ -180,7 +180,9 @@ impl Daemon {
         let place = config.ha.as_ref();
         let place = place.map(|section| ReplicaPlace::of(section, config, &options.access));
         let place = place.transpose()?;
-        let gate = place.is_some().then(|| Arc::new(ProcessGate::closed(Arc::clone(&environment))));
+        let gate = place
+            .is_some()
+            .then(|| Arc::new(ProcessGate::closed(Arc::clone(&environment))));
         if gate.is_some() {
             registry.set_acting(Acting::No);
             registry.set_not_joined("it has just started".into());
@@ -225,7 +227,12 @@ impl Daemon {
         let tls = admin_tls(config, &admin, identity)
             .await
             .inspect_err(|_| stop.cancel())?;
-        let routes = (options.routes)(registry.clone(), metrics.clone(), Arc::clone(&environment), &config.admin);
+        let routes = (options.routes)(
+            registry.clone(),
+            metrics.clone(),
+            Arc::clone(&environment),
+            &config.admin,
+        );
         let servers = serve(routes, health, (admin, tls), socket, &metrics).inspect_err(|_| stop.cancel())?;
         let presence = match place.zip(gate) {
             Some((place, gate)) => Presence::Replica(Replica::start(ReplicaParts {

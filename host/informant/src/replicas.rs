@@ -16,7 +16,7 @@ mod lease_watch;
 
 use std::sync::Arc;
 
-use informant_cache::{Environment, Moment};
+use informant_cache::Environment;
 use informant_config::HaSpeed;
 use informant_informer::ClusterClient;
 use informant_lease::{Gate, LeaseContent, LeaseTimes, Member, MemberRecord, Notes, ReleaseReason, Standing};
@@ -57,8 +57,6 @@ pub(crate) struct GroupStatus {
     pub(crate) lease: Arc<str>,
     /// This process in it.
     pub(crate) identity: Arc<str>,
-    /// This replica's pod.
-    pub(crate) pod: Arc<str>,
     pub(crate) standing: Standing,
     /// The Lease as it was last observed.
     pub(crate) content: Option<LeaseContent>,
@@ -74,8 +72,6 @@ pub(crate) struct GroupStatus {
     pub(crate) ignored: u64,
     /// The process stops, and has released what it held.
     pub(crate) has_ended: bool,
-    /// When this was so, on the clock that counts while the machine sleeps.
-    pub(crate) at: Moment,
 }
 
 impl Group {

@@ -319,11 +319,7 @@ fn loading(entry: &PluginEntry, host: &PluginHost) -> String {
 fn loaded_plugin(status: &PluginStatus) -> (bool, String) {
     let passed = matches!(
         status.state,
-        PluginState::Loaded
-            | PluginState::Running
-            | PluginState::Failing
-            | PluginState::Paused
-            | PluginState::Standby
+        PluginState::Loaded | PluginState::Running | PluginState::Failing | PluginState::Paused | PluginState::Standby
     );
     let withheld = if passed { "" } else { ERROR_WITHHELD };
     let text = format!(

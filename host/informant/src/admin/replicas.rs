@@ -123,7 +123,7 @@ fn standing(standing: &Standing) -> (&'static str, Option<Moment>, Option<String
         Standing::Acquiring { since } => ("acquiring", Some(*since), None),
         Standing::Acting { since, .. } => ("acting", Some(*since), None),
         Standing::HandingOver { since, .. } => ("handing-over", Some(*since), None),
-        Standing::Releasing { since, .. } => ("releasing", Some(*since), None),
+        Standing::Releasing { .. } => ("releasing", None, None),
     }
 }
 
@@ -142,7 +142,9 @@ pub(super) async fn refuse_in_standby(State(state): State<AdminState>, request: 
 
 fn in_standby(holder: Option<&str>) -> AdminError {
     let message = match holder {
-        Some(holder) => format!("this replica is a standby: {holder} acts; ask that one (kubectl informant --pod {holder})"),
+        Some(holder) => {
+            format!("this replica is a standby: {holder} acts; ask that one (kubectl informant --pod {holder})")
+        }
         None => "this replica is a standby, and no replica acts now; `informant replicas` shows why".to_owned(),
     };
     AdminError::new(Code::Standby, message)

@@ -370,7 +370,7 @@ impl<'a> Session<'a> {
             guests: self.guests.handle().clone(),
             compiler: compiler()?,
             routes: admin::routes,
-        is_ready: admin::is_ready,
+            is_ready: admin::is_ready,
             cache_dir: args.cache_dir.clone().unwrap_or_else(directories::cache),
             activities: self.activities.clone(),
             overrides,

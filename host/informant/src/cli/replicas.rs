@@ -34,7 +34,16 @@ pub(super) fn run(args: &ReplicasArgs) -> Result<Exit> {
 }
 
 fn show(out: &mut dyn Write, replicas: &ReplicasView) -> io::Result<()> {
-    let headings = ["REPLICA", "ACTS", "LEASE", "READY", "VERSION", "CONFIGURATION", "SEEN", "ADDRESS"];
+    let headings = [
+        "REPLICA",
+        "ACTS",
+        "LEASE",
+        "READY",
+        "VERSION",
+        "CONFIGURATION",
+        "SEEN",
+        "ADDRESS",
+    ];
     table::write(out, headings, replicas.items.iter().map(row))?;
     summary(replicas).iter().try_for_each(|line| output::line(out, line))
 }
@@ -73,7 +82,9 @@ fn summary(replicas: &ReplicasView) -> Vec<String> {
     }
     if let Some(other) = &replicas.other {
         let hint = runbooks::hint(Some(runbooks::TWO_PROCESSES.code));
-        lines.push(format!("Another process calls itself by the name of this replica: {other}{hint}"));
+        lines.push(format!(
+            "Another process calls itself by the name of this replica: {other}{hint}"
+        ));
     }
     if let Some(failure) = &replicas.failure {
         lines.push(format!("The Lease of this replica cannot be written: {failure}"));

@@ -44,7 +44,10 @@ impl Term {
     /// How the listener of a plugin begins with each source of an informer.
     pub(super) fn beginning(&self, spec: &PluginSpec, informer: &NamedInformer) -> impl Fn(&SourceInfo) -> Beginning {
         // Their history is another one than when this process began to watch them: versions cannot be compared.
-        let restored = informer.sources().into_iter().filter(|source| source.status().epoch > 0);
+        let restored = informer
+            .sources()
+            .into_iter()
+            .filter(|source| source.status().epoch > 0);
         let restored: BTreeSet<String> = restored.map(|source| key(source.info())).collect();
         move |source| match &self.predecessor {
             None => Beginning::Start,
@@ -105,7 +108,10 @@ fn key(source: &SourceInfo) -> String {
         namespace,
         ..
     } = source;
-    format!("{informer} {cluster} {resource} {}", namespace.as_deref().unwrap_or("*"))
+    format!(
+        "{informer} {cluster} {resource} {}",
+        namespace.as_deref().unwrap_or("*")
+    )
 }
 
 #[cfg(test)]
@@ -148,6 +154,10 @@ mod tests {
             watermarks.insert("janitor", &source(&format!("informer-{number}")), 7);
         }
         let (text, left_out) = watermarks.to_text();
-        assert!(text.len() <= Watermarks::BYTES_MAX && left_out > 0, "{} {left_out}", text.len());
+        assert!(
+            text.len() <= Watermarks::BYTES_MAX && left_out > 0,
+            "{} {left_out}",
+            text.len()
+        );
     }
 }

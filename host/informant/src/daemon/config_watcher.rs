@@ -19,7 +19,8 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use informant_cache::{Environment, Moment};
 use informant_config::{
-    AdminSection, Config, FilePosition, HaSection, HealthSection, HttpSection, Problems, ScriptRunnersSection, SourceFile, StateSection,
+    AdminSection, Config, FilePosition, HaSection, HealthSection, HttpSection, Problems, ScriptRunnersSection,
+    SourceFile, StateSection,
 };
 
 use super::cache_budget;

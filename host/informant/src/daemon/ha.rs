@@ -101,7 +101,9 @@ impl ReplicaPlace {
     pub(super) fn of(section: &HaSection, config: &Config, access: &ClusterAccess) -> Result<Self> {
         let pod = std::env::var("HOSTNAME").unwrap_or_default();
         if pod.is_empty() {
-            bail!("[ha] needs the name of this replica in the environment variable HOSTNAME, which is empty; a pod has it");
+            bail!(
+                "[ha] needs the name of this replica in the environment variable HOSTNAME, which is empty; a pod has it"
+            );
         }
         let group = match (&section.group, stateful_set(&pod)) {
             (Some(group), _) => group.as_str(),
@@ -206,14 +208,19 @@ impl GroupMember {
         // It was set nowhere else.
         let _ = self.parts.gate.gate.set(group.gate().clone());
         let mut statuses = group.watch();
-        let mut is_stopping = false;
+        let (mut is_stopping, mut look_at) = (false, Moment::ZERO);
         loop {
             let status = Arc::clone(&statuses.borrow_and_update());
             self.follow(&group, &status).await;
             if status.has_ended {
                 return;
             }
-            self.publish(&group, &status);
+            // What is published changes the status.
+            if self.parts.environment.now() >= look_at {
+                self.publish(&group, &status);
+                look_at = self.parts.environment.now() + LOOK_INTERVAL;
+            }
+            let look = self.parts.environment.sleep(look_at - self.parts.environment.now());
             tokio::select! {
                 biased;
                 changed = statuses.changed() => if changed.is_err() { return },
@@ -221,7 +228,7 @@ impl GroupMember {
                     is_stopping = true;
                     group.release(ReleaseReason::Stop);
                 }
-                () = self.parts.environment.sleep(LOOK_INTERVAL) => {}
+                () = look => {}
             }
         }
     }
@@ -250,7 +257,12 @@ impl GroupMember {
         } = &self.parts;
         let cluster = place.connect().await?;
         let (namespace, environment) = (place.section.namespace.as_deref(), Arc::clone(environment));
-        let leases = LeaseApi::new(cluster.client.clone(), namespace, &place.group, Arc::clone(&environment));
+        let leases = LeaseApi::new(
+            cluster.client.clone(),
+            namespace,
+            &place.group,
+            Arc::clone(&environment),
+        );
         let record = MemberRecord {
             version: env!("CARGO_PKG_VERSION").into(),
             digest: registry.configuration().digest.clone(),
@@ -274,7 +286,12 @@ impl GroupMember {
         let registry = &self.parts.registry;
         match &status.standing {
             Standing::Acting { epoch, .. } => {
-                if registry.acting().borrow().term().is_none_or(|term| term.epoch != *epoch) {
+                if registry
+                    .acting()
+                    .borrow()
+                    .term()
+                    .is_none_or(|term| term.epoch != *epoch)
+                {
                     let predecessor = status.predecessor.as_ref().map(watermarks);
                     tracing::info!(lease = %status.lease, epoch, takeover = predecessor.is_some(), "this replica acts");
                     registry.set_acting(Acting::Yes(Arc::new(Term {
@@ -326,10 +343,7 @@ impl GroupMember {
             _ => status.content.as_ref().and_then(published_oldest_delete),
         };
         let age_max = (oldest.unwrap_or_default() + KEPT_DELETES_AGE_MARGIN).max(KEPT_DELETES_AGE_MIN);
-        registry
-            .catalog()
-            .kept_deletes()
-            .keep(Some(age_max), environment.now());
+        registry.catalog().kept_deletes().keep(Some(age_max), environment.now());
         self.log(status);
     }
 
@@ -348,7 +362,9 @@ impl GroupMember {
         let problem = status.failure.as_ref().map(ToString::to_string);
         if problem != self.logged {
             match &problem {
-                Some(reason) => tracing::warn!(lease = %status.lease, %reason, "the Lease of this replica cannot be written"),
+                Some(reason) => {
+                    tracing::warn!(lease = %status.lease, %reason, "the Lease of this replica cannot be written")
+                }
                 None => tracing::info!(lease = %status.lease, "the Lease of this replica is written again"),
             }
             self.logged = problem;

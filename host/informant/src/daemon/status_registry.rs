@@ -56,7 +56,9 @@ pub(crate) enum ReplicasStatus {
     /// This process acts alone, without `[ha]`.
     Alone,
     /// It has not joined its group.
-    NotJoined { reason: Arc<str> },
+    NotJoined {
+        reason: Arc<str>,
+    },
     Joined(Arc<GroupStatus>),
 }
 

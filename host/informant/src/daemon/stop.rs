@@ -12,8 +12,8 @@ use std::time::Duration;
 use futures::future::join_all;
 use tokio::time::Instant;
 
-use super::{Daemon, Presence};
 use super::status_registry::{InformerPhase, PluginPhase};
+use super::{Daemon, Presence};
 use crate::logging::cluster_field;
 
 /// How long a graceful stop may take.

@@ -31,6 +31,8 @@ pub(crate) struct HelmValues<'a> {
     pub components: BTreeMap<String, Vec<u8>>,
     /// The files of plugins below the folder of config.toml, with their folders.
     pub files: BTreeSet<String>,
+    /// Whether one of several replicas acts.
+    pub ha: bool,
     /// The state database, if the configuration uses one; without a path at the default location.
     pub state: Option<Option<&'a Path>>,
     pub health_listen: SocketAddr,
@@ -65,6 +67,7 @@ impl HelmValues<'_> {
         writeln!(out, "fromConfig:\n  sha256: {}", quoted(&config_sha256(self.config)))?;
         let files: Vec<String> = self.files.iter().map(|name| quoted(name)).collect();
         writeln!(out, "  files: [{}]", files.join(", "))?;
+        writeln!(out, "  ha: {}", self.ha)?;
         let path = self.state.flatten().map(Path::to_string_lossy).unwrap_or_default();
         writeln!(
             out,
@@ -162,6 +165,7 @@ mod tests {
             scripts: BTreeMap::from([("a.js".to_owned(), script.to_owned())]),
             components: BTreeMap::from([("b.wasm".to_owned(), b"\0asm".to_vec())]),
             files: ["a.js", "b.wasm"].map(str::to_owned).into(),
+            ha: false,
             state: Some(Some(Path::new("/var/lib/informant/state.redb"))),
             health_listen: "[::]:8090".parse().unwrap(),
             admin_listen: "127.0.0.1:8089".parse().unwrap(),
@@ -193,6 +197,7 @@ mod tests {
         fromConfig:
           sha256: "a4c831eb65e085f185c1bc6cddd6e0bafaa13e74c2f84cdced81bb16180007dc"
           files: ["a.js", "b.wasm"]
+          ha: false
           usesState: true
           statePath: "/var/lib/informant/state.redb"
           healthListen: "[::]:8090"

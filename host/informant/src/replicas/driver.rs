@@ -44,7 +44,6 @@ pub(super) struct Driver {
     /// What the names of member Leases begin with.
     member_prefix: Arc<str>,
     pod: Arc<str>,
-    identity: Arc<str>,
     record: MemberRecord,
     election: Election,
     membership: Membership,
@@ -77,12 +76,11 @@ impl Driver {
         } = parts;
         // A process that is restarted in its pod keeps the pod's name.
         let identity: Arc<str> = format!("{pod}_{:016x}", environment.random()).into();
-        let election = Election::new(Arc::clone(&identity), times);
-        let membership = Membership::new(Arc::clone(&identity), times, record.clone());
+        let election = Election::new(environment.boot_now(), Arc::clone(&identity), times);
+        let membership = Membership::new(Arc::clone(&identity), times, &record);
         let status = GroupStatus {
             lease: format!("{}/{group}", leases.namespace()).into(),
             identity: Arc::clone(&identity),
-            pod: Arc::clone(&pod),
             standing: election.standing(),
             content: None,
             predecessor: None,
@@ -91,7 +89,6 @@ impl Driver {
             failure: None,
             ignored: 0,
             has_ended: false,
-            at: environment.boot_now(),
         };
         Driver {
             leases,
@@ -99,7 +96,6 @@ impl Driver {
             member_prefix: format!("{group}-member-").into(),
             work: group,
             pod,
-            identity: Arc::clone(&identity),
             record,
             election,
             membership,
@@ -263,7 +259,6 @@ impl Driver {
             failure: self.membership.failure().cloned(),
             ignored: self.members.ignored(),
             has_ended: self.has_ended(),
-            at: now,
             ..(*before).clone()
         };
         self.status.send_replace(Arc::new(status));

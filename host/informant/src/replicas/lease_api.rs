@@ -88,6 +88,10 @@ impl LeaseApi {
                 let mut lease = self.document(name, &content);
                 lease["metadata"]["name"] = json!(name);
                 lease["metadata"]["labels"] = json!({ GROUP_LABEL: &*self.group });
+                // There is nothing to remove from a new object.
+                if let Some(annotations) = lease["metadata"]["annotations"].as_object_mut() {
+                    annotations.retain(|_, text| !text.is_null());
+                }
                 match serde_json::from_value(lease) {
                     Ok(lease) => self.api.create(&PostParams::default(), &lease).await,
                     Err(error) => return LeaseAnswer::Failed(error.to_string().into()),

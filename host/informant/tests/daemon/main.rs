@@ -38,6 +38,7 @@ mod preflight;
 mod program;
 mod reconcilers;
 mod reload;
+mod replicas;
 mod requeues;
 mod resources;
 mod scenarios;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use informant_config::{AdminSection, AdminTls, Config, SourceFile, show_size};
+use informant_config::{HaSection, AdminSection, AdminTls, Config, SourceFile, show_size};
 
 use crate::files::{ReadFileError, read_regular_file};
 use crate::rbac::{CONFIG_MAP_BYTES_MAX, HelmValues, POD_CONFIG_FOLDER, Permissions};
@@ -19,6 +19,7 @@ pub(super) fn helm_values(config: &Config, text: &str, permissions: &Permissions
         scripts: BTreeMap::new(),
         components: BTreeMap::new(),
         files: BTreeSet::new(),
+        ha: in_pod.ha.is_some(),
         state: (in_pod.state.is_set || is_durable).then_some(in_pod.state.path.as_deref()),
         health_listen: in_pod.health.listen,
         admin_listen: in_pod.admin.listen,
@@ -74,7 +75,18 @@ fn restart_sections(config: &Config) -> String {
     } = &config.admin;
     let admin = (listen, socket, hosts, tls.as_ref().map(|tls| &tls.value), cluster);
     let runners = &config.script_runners;
-    format!("{:?}", (admin, &config.health, http, runners, &config.state))
+    let mut sections = format!("{:?}", (admin, &config.health, http, runners, &config.state));
+    if let Some(HaSection {
+        speed,
+        group,
+        namespace,
+        cluster,
+        position: _,
+    }) = &config.ha
+    {
+        sections += &format!("{:?}", (speed, group, namespace, cluster));
+    }
+    sections
 }
 
 fn is_config_map_key(name: &str) -> bool {
@@ -152,6 +164,7 @@ path = "state.redb"
         fromConfig:
           sha256: "3fded9997ba5b7f0e270899a6243a5774f29683fdcb47cf8737e5a7ca7ad551d"
           files: ["a.js", "b.wasm", "plugins/d.wasm"]
+          ha: false
           usesState: true
           statePath: "/etc/informant/state.redb"
         "#);

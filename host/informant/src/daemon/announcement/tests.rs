@@ -39,7 +39,10 @@ impl World {
     }
 
     fn start(&self, name: &str) -> Process {
-        let registry = StatusRegistry::new(Catalog::new(), Configuration::new(PathBuf::new(), &TextHash::of(""), Moment::ZERO));
+        let registry = StatusRegistry::new(
+            Catalog::new(),
+            Configuration::new(PathBuf::new(), &TextHash::of(""), Moment::ZERO),
+        );
         let (metrics, end) = (Metrics::new(), CancellationToken::new());
         let report = Report::new(&AnnouncerParts {
             environment: Arc::clone(&self.environment),

@@ -1,0 +1,154 @@
+//! Several replicas of one Informant, of which one acts.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::program::Program;
+use super::world::{World, http_get, http_post, until};
+
+const CONFIG: &str = "[ha]\ngroup = \"informant\"\nspeed = \"fast\"\n\
+    [informer.pods]\nresource = \"v1/pods\"\n\
+    [plugin.recorder]\ncomponent = \"recorder.wasm\"\ninformers = [\"pods\"]\n";
+
+/// A successor acts within this time after the holder was killed, with `speed = "fast"`.
+const FAST_MAX: Duration = Duration::from_millis(4_500);
+
+/// Replicas that start one after the other, the first of which acts.
+async fn replicas(world: &World, config: &str, count: usize) -> Vec<Program> {
+    world.install("guest-recorder", "recorder.wasm");
+    let mut programs = Vec::new();
+    for number in 0..count {
+        let name = format!("informant-{number}");
+        let program = Program::run_in(world, config, &[("HOSTNAME", &name)]).await;
+        program.wait_until_ready().await;
+        if number == 0 {
+            program.logged("this replica acts").await;
+        }
+        programs.push(program);
+    }
+    programs
+}
+
+/// What the plugin of a replica was called with: reason, event, object.
+fn calls(program: &Program) -> Vec<String> {
+    let lines = program.lines().into_iter();
+    let records = lines.filter_map(|line| serde_json::from_str::<Value>(line["fields"]["message"].as_str()?).ok());
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let calls = records.map(|record| {
+        format!(
+            "{} {} {}",
+            text(&record["reason"]),
+            text(&record["event"]),
+            text(&record["name"])
+        )
+    });
+    calls.collect()
+}
+
+async fn has_called(program: &Program, call: &str) {
+    until(call, async || {
+        let calls = calls(program);
+        calls
+            .iter()
+            .any(|made| made == call)
+            .then_some(())
+            .ok_or_else(|| calls.join("\n"))
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_successor_handles_everything_after_a_kill() {
+    let world = World::start().await;
+    world.create_pod("web-0", "nginx");
+    let mut replicas = replicas(&world, CONFIG, 2).await;
+    let standby = replicas.pop().unwrap();
+    let mut holder = replicas.pop().unwrap();
+    has_called(&holder, "initial add web-0").await;
+    assert_eq!(calls(&standby), Vec::<String>::new());
+
+    let killed = Instant::now();
+    holder.signal("-KILL").await;
+    holder.exit_code().await;
+    // Nobody acts now.
+    world.server.delete("v1/pods", "default", "web-0").unwrap();
+    world.create_pod("web-1", "nginx");
+    standby.logged("this replica acts").await;
+    has_called(&standby, "takeover delete web-0").await;
+    assert!(killed.elapsed() < FAST_MAX, "{:?}", killed.elapsed());
+    has_called(&standby, "takeover add web-1").await;
+    world.create_pod("web-2", "nginx");
+    has_called(&standby, "watch add web-2").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_orderly_stop_hands_over_at_once() {
+    let world = World::start().await;
+    world.create_pod("web-0", "nginx");
+    let mut replicas = replicas(&world, CONFIG, 2).await;
+    let standby = replicas.pop().unwrap();
+    let mut holder = replicas.pop().unwrap();
+    has_called(&holder, "initial add web-0").await;
+
+    let stopped = Instant::now();
+    holder.signal("-TERM").await;
+    has_called(&standby, "takeover add web-0").await;
+    assert!(stopped.elapsed() < Duration::from_secs(1), "{:?}", stopped.elapsed());
+    assert_eq!(holder.exit_code().await, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_successor_continues_where_the_handler_was() {
+    let world = World::start().await;
+    world.create_pod("web-0", "nginx");
+    let config = CONFIG.to_owned() + "on-start = \"continue\"\n";
+    let mut replicas = replicas(&world, &config, 2).await;
+    let standby = replicas.pop().unwrap();
+    let mut holder = replicas.pop().unwrap();
+    has_called(&holder, "initial add web-0").await;
+
+    holder.signal("-TERM").await;
+    standby.logged("this replica acts").await;
+    world.create_pod("web-1", "nginx");
+    has_called(&standby, "watch add web-1").await;
+    assert_eq!(calls(&standby), ["watch add web-1"]);
+    holder.exit_code().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_standby_answers_queries_and_names_who_acts() {
+    let world = World::start().await;
+    world.create_pod("web-0", "nginx");
+    let replicas = replicas(&world, CONFIG, 2).await;
+    let [holder, standby] = &*replicas else {
+        panic!("two replicas")
+    };
+    let (status, pods) = http_get(standby.address(), "/api/v1/get/pods").await;
+    assert!(status == 200 && pods.contains("web-0"), "{status}: {pods}");
+    let (status, answer) = http_post(standby.address(), "/api/v1/plugins/recorder/pause", "{}").await;
+    assert_eq!(status, 409, "{answer}");
+    assert!(answer.contains("informant-0 acts"), "{answer}");
+    assert_eq!(
+        http_post(holder.address(), "/api/v1/plugins/recorder/pause", "{}")
+            .await
+            .0,
+        200
+    );
+
+    let (_, plugins) = http_get(standby.address(), "/api/v1/plugins").await;
+    let plugins: Value = serde_json::from_str(&plugins).unwrap();
+    let plugin = &plugins["items"][0];
+    assert_eq!(
+        (&plugin["state"], &plugin["loaded"]["instances"]),
+        (&"standby".into(), &0.into()),
+        "{plugin}"
+    );
+    let (_, seen) = http_get(standby.address(), "/api/v1/replicas").await;
+    let seen: Value = serde_json::from_str(&seen).unwrap();
+    assert_eq!(
+        (&seen["holder"], &seen["standing"]),
+        (&"informant-0".into(), &"standby".into()),
+        "{seen}"
+    );
+}
