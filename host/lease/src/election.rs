@@ -88,6 +88,8 @@ pub struct Election {
     not_before: Moment,
     failure: Option<Arc<str>>,
     notes: Option<Notes>,
+    /// When the requests of the last term have ended.
+    effects_end: Moment,
     /// No epoch up to this one is used again.
     last_epoch: u32,
     predecessor: Option<LeaseContent>,
@@ -142,6 +144,7 @@ impl Election {
             not_before: now,
             failure: None,
             notes: None,
+            effects_end: now,
             last_epoch: 0,
             predecessor: None,
         }

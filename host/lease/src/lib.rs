@@ -33,6 +33,8 @@ mod members;
 mod membership;
 mod record;
 mod request;
+#[cfg(test)]
+mod simulation;
 mod standing;
 mod times;
 
@@ -42,6 +44,7 @@ pub use members::{Candidates, MEMBERS_MAX, Member, MemberRecord, Members, READY_
 pub use membership::{Membership, MembershipInput};
 pub use record::{
     ANNOTATION_PREFIX, LEASE_DURATION_MAX, LeaseContent, LeaseRecord, NOTES_BYTES_MAX, Notes, NotesTooLarge,
+    TRANSITIONS_MAX,
 };
 pub use request::{LeaseAnswer, LeaseRequest, RequestId, RequestKind, Seen};
 pub use standing::{Obstacle, ReleaseReason, StandbyReason, Standing};

@@ -13,6 +13,10 @@ pub const ANNOTATION_PREFIX: &str = "informant/";
 /// or is another tool's, may say years; it is acquired after this time without a change.
 pub const LEASE_DURATION_MAX: Duration = Duration::from_secs(60);
 
+/// The largest number of transitions that is believed: a billion. Nothing acquires a Lease that often, but somebody may
+/// write any number into it. A larger one counts as none, so that there is always a next one.
+pub const TRANSITIONS_MAX: u32 = 1_000_000_000;
+
 /// The size of [`Notes`], keys and values: 64 KiB, a quarter of what Kubernetes allows for all annotations of an object.
 /// Larger ones are refused when they are written. Of a Lease that somebody else wrote, what exceeds it is left out.
 pub const NOTES_BYTES_MAX: usize = 64 << 10;
@@ -108,7 +112,10 @@ impl LeaseContent {
         let mut content = LeaseContent {
             holder: holder.unwrap_or_default().into(),
             duration: Duration::from_secs(seconds).min(LEASE_DURATION_MAX),
-            transitions: u32::try_from(transitions.unwrap_or_default()).unwrap_or_default(),
+            transitions: u32::try_from(transitions.unwrap_or_default())
+                .ok()
+                .filter(|transitions| *transitions <= TRANSITIONS_MAX)
+                .unwrap_or_default(),
             preferred: None,
             released_by: None,
             notes: Notes::default(),
@@ -136,7 +143,7 @@ impl LeaseContent {
         i32::try_from(self.duration.as_secs()).unwrap_or(i32::MAX)
     }
 
-    /// `leaseTransitions`. Stays at its largest value when it is reached, which only an edit by hand can do.
+    /// `leaseTransitions`
     #[must_use]
     pub fn lease_transitions(&self) -> i32 {
         i32::try_from(self.transitions).unwrap_or(i32::MAX)

@@ -12,9 +12,6 @@ use crate::record::{LeaseContent, LeaseRecord};
 use crate::standing::Obstacle;
 use crate::times::{PREFERRED_FIRST, TRY_SPACING};
 
-/// The largest epoch: that of `leaseTransitions`. Only an edit by hand gets there; then epochs no longer grow.
-const EPOCH_MAX: u32 = i32::MAX.unsigned_abs();
-
 impl Election {
     /// What a standby sends next, and when.
     pub(super) fn next_of_candidate(&self) -> Option<(Moment, Next)> {
@@ -55,7 +52,8 @@ impl Election {
         let content = &record.content;
         let rank = self.rank(Some(record))?;
         if self.is_mine(record) {
-            return Some((observed.at, Next::Acquire));
+            // What the last term has begun ends first.
+            return Some((observed.at.max(self.effects_end), Next::Acquire));
         }
         if is_free(content) {
             let wait = match &content.preferred {
@@ -95,7 +93,7 @@ impl Election {
     pub(super) fn next_epoch(&self) -> u32 {
         let known = self.lease.as_ref().and_then(|lease| lease.record.as_ref());
         let known = known.map_or(0, |record| record.content.transitions);
-        known.max(self.last_epoch).saturating_add(1).min(EPOCH_MAX)
+        known.max(self.last_epoch).saturating_add(1)
     }
 
     /// What acquires the Lease; the notes of the predecessor stay until there are own ones.

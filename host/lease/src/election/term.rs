@@ -95,6 +95,9 @@ impl Election {
     }
 
     fn end_term(&mut self, now: Moment, why: StandbyReason) {
+        if let Some(term) = self.phase.open_term() {
+            self.effects_end = term.sent + self.times.request_end;
+        }
         self.gate.close();
         self.phase = Phase::Standby { since: now, why };
         self.requests.pending = None;

@@ -1,0 +1,137 @@
+//! What disturbs a run.
+
+use std::time::Duration;
+
+use informant_cache::Moment;
+
+use super::rng::Rng;
+use crate::times::LeaseTimes;
+
+/// The links of a host, and what else is wrong with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trouble {
+    /// Requests do not arrive.
+    CutToServer,
+    /// Requests arrive, answers and watches do not.
+    CutFromServer,
+    /// Each way takes up to this time; answers overtake each other.
+    Slow,
+    /// Requests work, but the watch delivers nothing.
+    WatchStalls,
+    /// The API server refuses access to Leases.
+    Refused,
+    /// The process is stopped, as by SIGSTOP or a sleeping machine. Its clock counts on.
+    Paused,
+    /// Its caches are not synced.
+    NotReady,
+}
+
+const TROUBLES: [Trouble; 7] = [
+    Trouble::CutToServer,
+    Trouble::CutFromServer,
+    Trouble::Slow,
+    Trouble::WatchStalls,
+    Trouble::Refused,
+    Trouble::Paused,
+    Trouble::NotReady,
+];
+
+/// What somebody does to the Lease by hand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Edit {
+    /// Names the process on this host as its holder.
+    Holder(usize),
+    /// Names a holder that does not exist.
+    Stranger,
+    /// Removes the holder.
+    Empty,
+    Duration(Duration),
+    Transitions(u32),
+    /// Changes an annotation.
+    Note,
+    Delete,
+    /// Deletes the Lease of the member on this host.
+    DeleteMember(usize),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// Begins, or ends.
+    Trouble(usize, Trouble, bool),
+    /// The process is gone; another one starts after this time.
+    Kill(usize, Duration),
+    /// The process is asked to stop; the next one has the newest version.
+    Stop(usize, Duration),
+    /// The API server answers 500 or 409 to some requests, although it may have done them. Begins, or ends.
+    Errors(bool),
+    Edit(Edit),
+}
+
+/// Whom a fault hits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Target {
+    Host(usize),
+    /// Whatever host acts when it begins.
+    Holder,
+}
+
+/// A fault that is planned.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Planned {
+    pub(super) at: Moment,
+    pub(super) target: Target,
+    pub(super) fault: Fault,
+    /// When a fault that lasts ends.
+    pub(super) lasts: Duration,
+}
+
+/// Faults of a seed; all begin between `from` and `to`.
+pub(super) fn plan(rng: &mut Rng, hosts: usize, times: &LeaseTimes, from: Moment, to: Moment) -> Vec<Planned> {
+    let count = 1 + rng.below(10);
+    // Somebody who deletes all Leases at once while a holder is cut off and a process starts has two that act.
+    let deletes_members = rng.percent(30);
+    let mut faults = Vec::new();
+    for _ in 0..count {
+        let at = from + rng.up_to(to - from);
+        let host = rng.below(hosts);
+        let target = if rng.percent(50) {
+            Target::Holder
+        } else {
+            Target::Host(host)
+        };
+        let most = if rng.percent(50) {
+            times.duration * 3
+        } else {
+            times.renew_deadline
+        };
+        let lasts = rng.between(Duration::from_millis(100), most);
+        let fault = match rng.below(10) {
+            0 => Fault::Kill(host, rng.up_to(times.duration)),
+            1 => Fault::Stop(host, rng.up_to(times.retry * 3)),
+            2 => Fault::Errors(true),
+            3 | 4 => Fault::Edit(edit(rng, hosts, deletes_members)),
+            _ => Fault::Trouble(host, TROUBLES[rng.below(TROUBLES.len())], true),
+        };
+        faults.push(Planned {
+            at,
+            target,
+            fault,
+            lasts,
+        });
+    }
+    faults
+}
+
+fn edit(rng: &mut Rng, hosts: usize, deletes_members: bool) -> Edit {
+    let host = rng.below(hosts);
+    match rng.below(8) {
+        0 | 1 => Edit::Holder(host),
+        2 => Edit::Stranger,
+        3 => Edit::Empty,
+        4 => Edit::Duration(Duration::from_secs([0, 1, 60][rng.below(3)])),
+        5 => Edit::Transitions([0, 7, 1_000][rng.below(3)]),
+        6 => Edit::Note,
+        _ if deletes_members => Edit::DeleteMember(host),
+        _ => Edit::Delete,
+    }
+}

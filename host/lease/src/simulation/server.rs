@@ -1,0 +1,77 @@
+//! A naive API server: Leases, each replaced only under its version, one after another.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use informant_object::ResourceVersion;
+
+use crate::record::{LeaseContent, LeaseRecord};
+use crate::request::{LeaseAnswer, RequestKind, Seen};
+
+/// A Lease of the group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Name {
+    /// The one that says who acts.
+    Work,
+    /// That of the member on this host.
+    Member(usize),
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Server {
+    version: u64,
+    pub(super) leases: BTreeMap<Name, LeaseRecord>,
+}
+
+impl Server {
+    /// Answers a request. Returns what watches deliver, too.
+    pub(super) fn apply(&mut self, name: Name, kind: RequestKind) -> (LeaseAnswer, Option<Seen>) {
+        let current = self.leases.get(&name);
+        match (kind, current) {
+            (RequestKind::Read, Some(record)) => (LeaseAnswer::Record(record.clone()), None),
+            (RequestKind::Read | RequestKind::Replace { .. }, None) => (LeaseAnswer::NotFound, None),
+            (RequestKind::Create(_), Some(_)) => (LeaseAnswer::Conflict, None),
+            (RequestKind::Create(content), None) => {
+                let uid = format!("uid-{}", self.version).into();
+                self.write(name, uid, content)
+            }
+            (RequestKind::Replace { version, uid, content }, Some(record)) => {
+                if record.version != version || record.uid != uid {
+                    return (LeaseAnswer::Conflict, None);
+                }
+                self.write(name, uid, content)
+            }
+        }
+    }
+
+    fn write(&mut self, name: Name, uid: Arc<str>, content: LeaseContent) -> (LeaseAnswer, Option<Seen>) {
+        let version = self.next_version();
+        let record = LeaseRecord { version, uid, content };
+        self.leases.insert(name, record.clone());
+        (LeaseAnswer::Record(record.clone()), Some(Seen::Record(record)))
+    }
+
+    /// Somebody edits a Lease, whatever its version is.
+    pub(super) fn edit(&mut self, name: Name, edit: impl FnOnce(&mut LeaseContent)) -> Option<Seen> {
+        let version = self.next_version();
+        let record = self.leases.get_mut(&name)?;
+        record.version = version;
+        edit(&mut record.content);
+        Some(Seen::Record(record.clone()))
+    }
+
+    pub(super) fn delete(&mut self, name: Name) -> Option<Seen> {
+        self.leases.remove(&name)?;
+        Some(Seen::Absent(Some(self.next_version())))
+    }
+
+    /// The version of a list that is served now.
+    pub(super) fn version(&self) -> ResourceVersion {
+        ResourceVersion::new(&self.version.to_string())
+    }
+
+    fn next_version(&mut self) -> ResourceVersion {
+        self.version += 1;
+        self.version()
+    }
+}
