@@ -150,7 +150,8 @@ impl Election {
         }
     }
 
-    /// Handles `input`. Returns what to send now.
+    /// Handles `input`. Returns what to send now. Read `now` after the input has arrived: what is observed counts from
+    /// there.
     pub fn step(&mut self, now: Moment, input: ElectionInput) -> Option<LeaseRequest> {
         // First: an answer after the deadline renews nothing.
         self.expire_term(now);

@@ -128,21 +128,22 @@ impl Checker {
         self.newest = self.newest.max(term);
     }
 
-    /// Looks at all gates. `gates` are the processes that run, with their clocks.
+    /// Looks at all gates. `gates` are the processes that run, with their clocks, and whether they are paused: then
+    /// nothing in them notices that the gate has closed.
     pub(super) fn gates<'p>(
         &mut self,
         now: Moment,
         times: &LeaseTimes,
         server: &Server,
-        gates: impl Iterator<Item = (&'p mut Process, Moment)>,
+        gates: impl Iterator<Item = (&'p mut Process, Moment, bool)>,
     ) {
         let mut open: BTreeMap<Arc<str>, u32> = BTreeMap::new();
-        for (process, local) in gates {
+        for (process, local, is_paused) in gates {
             let epoch = process.election.gate().permit(local).map(|permit| permit.epoch);
             if let Some(epoch) = epoch {
                 open.insert(Arc::clone(&process.identity), epoch);
             }
-            if epoch != process.open_epoch {
+            if epoch != process.open_epoch && !is_paused {
                 process.ended_epochs.extend(process.open_epoch);
                 process.open_epoch = epoch;
                 self.opened(now, times, process, server);

@@ -142,6 +142,11 @@ impl Process {
         self.record.is_ready
     }
 
+    /// Whether others may expect it to acquire what is released to it.
+    pub(super) fn is_candidate(&self) -> bool {
+        self.record.is_ready && !self.is_stopping
+    }
+
     pub(super) fn has_ended(&self) -> bool {
         self.is_stopping && self.election.has_ended() && self.membership.has_ended()
     }

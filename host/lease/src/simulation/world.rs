@@ -81,6 +81,8 @@ struct Host {
     /// What arrives while the process is paused, and the time that it had read before.
     mailbox: Vec<Input>,
     read_before_pause: Option<Moment>,
+    /// It is paused when it has received its next input and read the clock.
+    pauses_at_input: bool,
     /// Since when nothing has disturbed it; never while something does.
     healthy_since: Moment,
 }
@@ -135,6 +137,7 @@ impl World {
             known: BTreeSet::new(),
             mailbox: Vec::new(),
             read_before_pause: None,
+            pauses_at_input: false,
             healthy_since: Moment::NEVER,
         });
         World {
@@ -191,8 +194,8 @@ impl World {
             self.handle(event);
             let hosts = self.hosts.iter_mut();
             let gates = hosts.filter_map(|host| {
-                let local = host.local(at);
-                Some((host.process.as_mut()?, local))
+                let (local, is_paused) = (host.local(at), host.has(Trouble::Paused));
+                Some((host.process.as_mut()?, local, is_paused))
             });
             self.checker.gates(at, &self.times, &self.server, gates);
             if self.checker.violations.len() > 3 {
@@ -273,6 +276,7 @@ impl World {
         one.number = number;
         one.process = Some(Process::new(one.local(now), host, number as usize, one.version, times));
         one.mailbox.clear();
+        one.read_before_pause = None;
         one.known.clear();
         self.recover(host);
         self.line(|world| format!("host {host} starts process {number} of {}", world.hosts[host].version));
@@ -300,6 +304,12 @@ impl World {
     fn input(&mut self, host: usize, number: u64, input: Input) {
         let one = &mut self.hosts[host];
         if one.number != number || one.process.is_none() {
+            return;
+        }
+        if std::mem::take(&mut one.pauses_at_input) {
+            one.troubles.push(Trouble::Paused);
+            one.read_before_pause = Some(one.local(self.now));
+            one.mailbox.push(input);
             return;
         }
         if one.has(Trouble::Paused) {
@@ -403,7 +413,7 @@ impl World {
             let healthy = |identity: &str| {
                 let mut of_process = hosts.iter().filter(|host| {
                     let process = host.process.as_ref();
-                    process.is_some_and(|process| *process.identity == *identity && process.is_ready())
+                    process.is_some_and(|process| *process.identity == *identity && process.is_candidate())
                 });
                 of_process.any(|host| host.healthy_since + long <= now) && !self.has_errors
             };
@@ -614,13 +624,14 @@ impl World {
     }
 
     fn begin_trouble(&mut self, host: usize, trouble: Trouble) {
-        let (now, forgets) = (self.now, self.rng.percent(50));
+        let at_input = self.rng.percent(50);
         let one = &mut self.hosts[host];
-        if trouble == Trouble::Paused && !one.has(trouble) && forgets {
-            one.read_before_pause = Some(one.local(now));
+        one.healthy_since = Moment::NEVER;
+        if trouble == Trouble::Paused && !one.has(trouble) && at_input {
+            one.pauses_at_input = true;
+            return;
         }
         one.troubles.push(trouble);
-        one.healthy_since = Moment::NEVER;
         if trouble == Trouble::NotReady {
             self.make_ready(host, self.hosts[host].number);
         }
@@ -628,10 +639,12 @@ impl World {
 
     fn end_trouble(&mut self, host: usize, trouble: Trouble) {
         let one = &mut self.hosts[host];
-        let Some(at) = one.troubles.iter().position(|has| *has == trouble) else {
-            return;
-        };
-        one.troubles.swap_remove(at);
+        if trouble == Trouble::Paused {
+            one.pauses_at_input = false;
+        }
+        if let Some(at) = one.troubles.iter().position(|has| *has == trouble) {
+            one.troubles.swap_remove(at);
+        }
         let number = one.number;
         self.recover(host);
         match trouble {
