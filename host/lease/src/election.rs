@@ -349,7 +349,8 @@ impl Election {
                 observed.confirmed = read.or(observed.confirmed);
                 return;
             }
-            if read.is_none() && observed.is_newer_than(&seen) {
+            // A read that was sent after that is believed: an API server that was restored from a backup has older versions.
+            if observed.is_newer_than(&seen) && read.is_none_or(|read| read <= observed.at) {
                 return;
             }
         }

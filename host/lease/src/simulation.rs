@@ -156,7 +156,8 @@ fn a_seed_replays() {
 fn every_seeded_bug_of_leases_is_caught() {
     let wanted = |bug| match bug {
         SeededBug::LateRenewalReopens => Clause::ClosedStaysClosed,
-        SeededBug::LeaseCountsFromAnswer | SeededBug::ReleasedTooEarly => Clause::FormerHolderFenced,
+        SeededBug::LeaseCountsFromAnswer => Clause::EndsBeforeExpiry,
+        SeededBug::ReleasedTooEarly => Clause::FormerHolderFenced,
         SeededBug::PreferredIgnored => Clause::PreferredFirst,
         SeededBug::UnreadyMemberActs => Clause::OnlyReadyActs,
         _ => Clause::OneGate,

@@ -17,6 +17,8 @@ pub(super) enum Clause {
     OneGate,
     /// No effect of a former holder arrives after the first effect of its successor, if its requests end in time.
     FormerHolderFenced,
+    /// Requests of effects have ended before the Lease expires, counted from when its last renewal arrived.
+    EndsBeforeExpiry,
     /// A gate that has closed stays closed for its epoch.
     ClosedStaysClosed,
     /// Epochs grow from one term to the next, unless the Lease was deleted.
@@ -62,6 +64,8 @@ pub(super) struct Checker {
     pub(super) violations: Vec<Violation>,
     /// Holders and their epochs, in the order in which they acquired the Lease.
     terms: Vec<(Arc<str>, u32)>,
+    /// When the holder's last write of the Lease arrived.
+    renewed: Moment,
     /// The newest term of which an effect has arrived.
     newest: usize,
     release: Option<Release>,
@@ -90,7 +94,11 @@ impl Checker {
             return;
         }
         let term = (Arc::clone(&content.holder), content.transitions);
-        if content.holder.is_empty() || self.terms.last() == Some(&term) {
+        if content.holder.is_empty() {
+            return;
+        }
+        self.renewed = now;
+        if self.terms.last() == Some(&term) {
             return;
         }
         if let Some(Release {
@@ -139,10 +147,16 @@ impl Checker {
     ) {
         let mut open: BTreeMap<Arc<str>, u32> = BTreeMap::new();
         for (process, local, is_paused) in gates {
-            let epoch = process.election.gate().permit(local).map(|permit| permit.epoch);
-            if let Some(epoch) = epoch {
-                open.insert(Arc::clone(&process.identity), epoch);
+            let permit = process.election.gate().permit(local);
+            if let Some(permit) = permit {
+                open.insert(Arc::clone(&process.identity), permit.epoch);
+                let holds = self.terms.last().is_some_and(|term| term.0 == process.identity);
+                if holds && now + permit.remaining(local) > self.renewed + times.request_end {
+                    let text = format!("requests of {} may end too late", process.identity);
+                    self.violate(Clause::EndsBeforeExpiry, now, text);
+                }
             }
+            let epoch = permit.map(|permit| permit.epoch);
             if epoch != process.open_epoch && !is_paused {
                 process.ended_epochs.extend(process.open_epoch);
                 process.open_epoch = epoch;

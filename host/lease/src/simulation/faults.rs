@@ -12,6 +12,8 @@ use crate::times::LeaseTimes;
 pub(super) enum Trouble {
     /// Requests do not arrive.
     CutToServer,
+    /// Requests about Leases do not arrive; others do.
+    LeasesCut,
     /// Requests arrive, answers and watches do not.
     CutFromServer,
     /// Each way takes up to this time; answers overtake each other.
@@ -26,8 +28,9 @@ pub(super) enum Trouble {
     NotReady,
 }
 
-const TROUBLES: [Trouble; 7] = [
+const TROUBLES: [Trouble; 8] = [
     Trouble::CutToServer,
+    Trouble::LeasesCut,
     Trouble::CutFromServer,
     Trouble::Slow,
     Trouble::WatchStalls,

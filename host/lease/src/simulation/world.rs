@@ -386,7 +386,7 @@ impl World {
                 Event::Input(host, number, Input::Answer(name, request.id, failed)),
             );
         }
-        if !self.hosts[host].has(Trouble::CutToServer) {
+        if !self.hosts[host].has(Trouble::CutToServer) && !self.hosts[host].has(Trouble::LeasesCut) {
             let way = self.way(host);
             self.after(way, Event::Request(host, number, name, request));
         }
@@ -529,8 +529,9 @@ impl World {
             // It is sent when the process continues.
             return self.after(self.times.retry / 10, Event::Send(effect));
         }
+        // Some arrive at the last moment.
         let way = match self.rng.percent(20) {
-            true => self.rng.up_to(self.times.duration),
+            true => (request_end - self.now).saturating_sub(self.rng.up_to(self.times.retry)),
             false => self.way(host),
         };
         let is_cut = self.hosts[host].has(Trouble::CutToServer);
