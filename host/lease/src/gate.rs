@@ -155,3 +155,78 @@ impl Gate {
 fn stored(sent: Moment) -> u64 {
     sent.as_nanos().saturating_add(1).min(ALWAYS - 1)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TIMES: LeaseTimes = LeaseTimes::DEFAULT;
+
+    fn at(seconds: u64) -> Moment {
+        Moment::ZERO + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn requests_end_before_the_lease_does() {
+        for times in [LeaseTimes::DEFAULT, LeaseTimes::FAST] {
+            assert!(times.renew_deadline < times.request_end && times.request_end < times.duration);
+            assert!(times.retry + times.request_max() * 2 <= times.renew_deadline);
+            assert_eq!(times.duration.subsec_nanos(), 0, "a Lease has whole seconds");
+        }
+    }
+
+    #[test]
+    fn gate_of_one_process_is_always_open() {
+        let gate = Gate::always_open();
+        let day = Duration::from_secs(86_400);
+        assert!(gate.remaining(at(1_000_000)).is_some_and(|remaining| remaining > day));
+        assert_eq!(gate.open_until(), Some(Moment::NEVER));
+    }
+
+    #[test]
+    fn closed_gate_is_not_renewed() {
+        let gate = Gate::closed(&TIMES);
+        assert_eq!(gate.permit(at(0)), None);
+        gate.open(3, at(0));
+        assert!(gate.renew(at(0), at(2)));
+        assert_eq!(gate.open_until(), Some(at(12)));
+        gate.clone().close();
+        assert!(!gate.renew(at(2), at(4)));
+        assert_eq!((gate.permit(at(3)), gate.open_until()), (None, None));
+    }
+
+    proptest! {
+        /// Whenever an effect begins, its requests end after that and before the Lease expires.
+        #[test]
+        fn permits_lie_between_now_and_the_end(sent in 0..1_000_u64, later in 0..30_u64) {
+            let gate = Gate::closed(&TIMES);
+            gate.open(1, at(sent));
+            let now = at(sent + later);
+            prop_assert_eq!(gate.permit(now).is_some(), later < 10);
+            if let Some(remaining) = gate.remaining(now) {
+                prop_assert!(remaining >= Duration::from_secs(4) && now + remaining < at(sent) + TIMES.duration);
+            }
+        }
+    }
+
+    #[test]
+    fn epoch_and_moment_of_a_permit_belong_together() {
+        let gate = Gate::closed(&TIMES);
+        let reader = gate.clone();
+        let reads = std::thread::spawn(move || {
+            for _ in 0..200_000 {
+                if let Some(permit) = reader.permit(at(0)) {
+                    assert_eq!(permit.request_end, at(u64::from(permit.epoch)) + TIMES.request_end);
+                }
+            }
+        });
+        while !reads.is_finished() {
+            for epoch in 1..100 {
+                gate.open(epoch, at(u64::from(epoch)));
+            }
+        }
+        reads.join().expect("each permit is whole");
+    }
+}

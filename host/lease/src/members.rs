@@ -267,3 +267,6 @@ fn member(now: Moment, pod: &str, lease: &LeaseRecord, before: Option<&Member>, 
         record,
     }
 }
+
+#[cfg(test)]
+mod tests;

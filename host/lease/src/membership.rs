@@ -236,3 +236,6 @@ impl Membership {
         self.lease = Known::Unknown;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -167,3 +167,63 @@ impl LeaseContent {
         self.holder.is_empty() && self.released_by.is_some()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_returns_from_its_annotations() {
+        let content = LeaseContent {
+            holder: "a".into(),
+            duration: Duration::from_secs(15),
+            transitions: 3,
+            preferred: Some("b".into()),
+            released_by: None,
+            notes: Notes::new([("watermark", "17")]).expect("it is short"),
+        };
+        let written: Vec<(String, Option<&str>)> = content.annotations().collect();
+        let removed = written.iter().find(|(_, text)| text.is_none());
+        assert_eq!(removed.map(|(name, _)| name.as_str()), Some("informant/released-by"));
+        let kept = written
+            .iter()
+            .filter_map(|(name, text)| Some((name.as_str(), (*text)?)));
+        let foreign = [("other.io/note", "x")];
+        let seconds = Some(content.duration_seconds());
+        let transitions = Some(content.lease_transitions());
+        let read = LeaseContent::from_parts(Some("a"), seconds, transitions, kept.chain(foreign));
+        assert_eq!(read, content);
+    }
+
+    #[test]
+    fn strange_numbers_are_clamped() {
+        for (seconds, duration) in [
+            (None, 0),
+            (Some(0), 0),
+            (Some(-5), 0),
+            (Some(i32::MAX), 60),
+            (Some(4), 4),
+        ] {
+            let content = LeaseContent::from_parts(None, seconds, None, []);
+            assert_eq!(content.duration.as_secs(), duration, "{seconds:?}");
+        }
+        for (written, read) in [(None, 0), (Some(-1), 0), (Some(7), 7), (Some(i32::MAX), 0)] {
+            let content = LeaseContent::from_parts(None, None, written, []);
+            assert_eq!(content.transitions, read, "{written:?}");
+        }
+    }
+
+    #[test]
+    fn notes_above_the_limit_are_refused_or_left_out() {
+        let long = "x".repeat(NOTES_BYTES_MAX);
+        assert_eq!(
+            Notes::new([("a", &*long)]),
+            Err(NotesTooLarge {
+                bytes: NOTES_BYTES_MAX + 1
+            })
+        );
+        let annotations = [("informant/a", &*long), ("informant/b", "y")];
+        let notes = LeaseContent::from_parts(None, None, None, annotations).notes;
+        assert_eq!((notes.left_out(), notes.get("b")), (1, Some("y")));
+    }
+}

@@ -21,11 +21,24 @@ impl Election {
         let Some(observed) = &self.lease else {
             return Some((self.not_before, Next::Read));
         };
-        let (at, next) = match &observed.record {
-            None => self.next_if_absent(observed)?,
-            Some(record) => self.next_if_present(observed, record)?,
-        };
+        let (at, next) = self.next_of(observed)?;
         Some((at.max(self.not_before), next))
+    }
+
+    fn next_of(&self, observed: &Observed) -> Option<(Moment, Next)> {
+        match &observed.record {
+            None => self.next_if_absent(observed),
+            Some(record) => self.next_if_present(observed, record),
+        }
+    }
+
+    /// Whether it would try by now if the last request had not failed.
+    fn waits_after_failure(&self) -> bool {
+        let would_try = match &self.lease {
+            None => true,
+            Some(observed) => self.next_of(observed).is_some_and(|(at, _)| at <= self.not_before),
+        };
+        self.failure.is_some() && would_try
     }
 
     /// A Lease that does not exist may have been deleted while its holder acts. So it is created without a holder, and
@@ -134,7 +147,7 @@ impl Election {
     pub(super) fn obstacle(&self) -> Option<Obstacle> {
         let observed = match &self.lease {
             _ if self.is_stopping => return Some(Obstacle::Stopping),
-            _ if self.failure.is_some() => return self.failure.clone().map(Obstacle::Failing),
+            _ if self.waits_after_failure() => return self.failure.clone().map(Obstacle::Failing),
             None => return Some(Obstacle::Unread),
             Some(observed) => observed,
         };
