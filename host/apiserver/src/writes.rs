@@ -188,8 +188,9 @@ impl Write<'_> {
                 };
                 let mut object = configuration.clone();
                 if let Some(uid) = object["metadata"]["uid"].as_str().filter(|uid| !uid.is_empty()) {
-                    let why =
-                        format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
+                    let why = format!(
+                        "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+                    );
                     return Err(Status::conflict(&kind, name, &why));
                 }
                 admit::shape(&kind, self.namespace, &mut object)?;

@@ -169,7 +169,9 @@ impl Pauses {
 
     /// Whether the pause may be long: events fold meanwhile.
     fn folds(self) -> bool {
-        [Pause::Quarantine, Pause::Operator, Pause::Standby].into_iter().any(|pause| self.contains(pause))
+        [Pause::Quarantine, Pause::Operator, Pause::Standby]
+            .into_iter()
+            .any(|pause| self.contains(pause))
     }
 }
 

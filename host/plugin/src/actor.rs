@@ -158,7 +158,13 @@ impl PluginContext {
         let series = runtime.metrics.effects.of(counters.plugin());
         let observed = Observed::new(counters.plugin(), runtime.services.observer.as_ref());
         let gate = runtime.services.gate.clone();
-        let effects = Arc::new(Effects::new(config.spec.is_dry_run, &runtime.env, series, observed, gate));
+        let effects = Arc::new(Effects::new(
+            config.spec.is_dry_run,
+            &runtime.env,
+            series,
+            observed,
+            gate,
+        ));
         let (waker, abort) = (Arc::new(ActorWaker::default()), CancellationToken::new());
         let parts = PluginParts {
             plugin: counters.plugin(),

@@ -53,8 +53,8 @@ use self::http::client::HttpClient;
 use self::kube::api::KubeApi;
 use self::kv::key_value::KeyValue;
 use self::parts::{
-    CallAbout, CallEnd, CallPart, CallStart, Capability, CapabilityTask, Current, HandledEvent, HostPart, InstanceParts,
-    PluginParts,
+    CallAbout, CallEnd, CallPart, CallStart, Capability, CapabilityTask, Current, HandledEvent, HostPart,
+    InstanceParts, PluginParts,
 };
 use self::permission::{CallKind, MayUse};
 

@@ -248,7 +248,14 @@ impl Instance {
             missed: tick.missed,
             attempt,
         };
-        let called = call!(self, timer, CallKind::Event, CallAbout::default(), "on-timer", call_on_timer(tick))?;
+        let called = call!(
+            self,
+            timer,
+            CallKind::Event,
+            CallAbout::default(),
+            "on-timer",
+            call_on_timer(tick)
+        )?;
         self.observe("on-timer", seen, &called, |()| None);
         Some(called)
     }
@@ -268,7 +275,14 @@ impl Instance {
     }
 
     pub(crate) async fn index(&mut self, about: ObjectRef<'_>, object: &[u8]) -> Option<Called<IndexAnswer>> {
-        call!(self, index, CallKind::Index, CallAbout::default(), "index", call_index(about, object))
+        call!(
+            self,
+            index,
+            CallKind::Index,
+            CallAbout::default(),
+            "index",
+            call_index(about, object)
+        )
     }
 
     /// Whether it has the role `reconciler`.
@@ -295,7 +309,14 @@ impl Instance {
     }
 
     pub(crate) async fn restore(&mut self, state: &[u8]) -> Option<Called<Result<(), Failure>>> {
-        let called = call!(self, state, CallKind::Swap, CallAbout::default(), "restore", call_restore(state))?;
+        let called = call!(
+            self,
+            state,
+            CallKind::Swap,
+            CallAbout::default(),
+            "restore",
+            call_restore(state)
+        )?;
         self.observe("restore", None, &called, |()| None);
         Some(called)
     }

@@ -248,7 +248,13 @@ impl Runtime {
             services: &self.services,
             env: &self.env,
             wall: &self.wall,
-            dry_run: &Arc::new(Effects::new(false, &self.env, Arc::default(), Observed::default(), None)),
+            dry_run: &Arc::new(Effects::new(
+                false,
+                &self.env,
+                Arc::default(),
+                Observed::default(),
+                None,
+            )),
             waker: &Arc::default(),
         };
         let capabilities = PluginCapabilities::new(&Capabilities::default(), &config.grants, &parts);

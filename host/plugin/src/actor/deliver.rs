@@ -98,7 +98,9 @@ impl Buffers {
         context: &PluginContext,
     ) -> Result<Object, BodyUnavailable> {
         let (began, term) = (context.now(), context.ends_calls(ActorKind::Events));
-        let body = term.run_until_cancelled(context.runtime.bodies().read(source, head)).await;
+        let body = term
+            .run_until_cancelled(context.runtime.bodies().read(source, head))
+            .await;
         let body = body.unwrap_or(Err(BodyUnavailable::Busy));
         let now = context.now();
         self.held_up = has_held_up(body.as_ref(), now - began).then_some((began, now));

@@ -23,10 +23,14 @@ pub(crate) struct Probation {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Phase {
-    Running { until: Moment },
+    Running {
+        until: Moment,
+    },
     /// It begins when the plugin acts.
     Suspended,
-    Failed { because: String },
+    Failed {
+        because: String,
+    },
     Ended,
 }
 

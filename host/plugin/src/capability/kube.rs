@@ -37,8 +37,8 @@ use self::direct::{Before, DirectWrites};
 use self::gate::Way;
 use self::metrics::KubeSeries;
 use self::plugin::KubeGrants;
-use self::uid::SubjectUid;
 pub(crate) use self::plugin::{KubePlugin, identity_of};
+use self::uid::SubjectUid;
 use self::writes::{CallWrites, KubeEffects};
 use crate::bindings::informant::plugin::kube::{
     self, Address, ApiError, Child, Children, ObjectPage, Owner, PatchKind,

@@ -60,7 +60,11 @@ impl Plugin {
             (_, new) => new,
         };
         let was_quarantined = context.status().state() == PluginState::Quarantined;
-        let Candidates { instances, changes, term } = candidates;
+        let Candidates {
+            instances,
+            changes,
+            term,
+        } = candidates;
         let (mut state_bytes, mut changes) = (None, Some(changes));
         for (actor, instances) in self.0.actors.iter().zip(instances) {
             let (done, swapped_in) = oneshot::channel();

@@ -180,6 +180,7 @@ async fn constant_traps_lead_to_quarantine_and_resume_loses_nothing() {
     informant_plugin_state{plugin="guest_recorder",state="quarantined"} 1
     informant_plugin_state{plugin="guest_recorder",state="restarting"} 0
     informant_plugin_state{plugin="guest_recorder",state="running"} 0
+    informant_plugin_state{plugin="guest_recorder",state="standby"} 0
     informant_plugin_state{plugin="guest_recorder",state="stopped"} 0
     "#);
     for namespace in NAMESPACES {

@@ -23,7 +23,7 @@ use crate::world::{Pods, World};
 
 /// What the other side does.
 #[derive(Clone, Copy, Debug)]
-enum Behavior {
+pub(crate) enum Behavior {
     /// Answers with this status, the header `retry-after: 60`, and the body `hello`.
     Status(u16),
     /// Answers 503 with this `retry-after`, if any.
@@ -43,7 +43,7 @@ enum Behavior {
 }
 
 /// The network: it notes the requests.
-struct Network {
+pub(crate) struct Network {
     behavior: Mutex<Behavior>,
     seen: Mutex<Vec<String>>,
 }
@@ -84,7 +84,7 @@ impl Network {
     }
 
     /// The requests since the last call.
-    fn seen(&self) -> Vec<String> {
+    pub(crate) fn seen(&self) -> Vec<String> {
         std::mem::take(&mut self.seen.lock().unwrap())
     }
 
@@ -152,16 +152,16 @@ impl HttpClient for Shared {
 }
 
 /// A plugin that may call `hooks.example.com` and the services of the namespace `web`.
-struct Setup {
-    network: Arc<Network>,
-    world: World,
-    plugin: Plugin,
-    pods: Pods,
+pub(crate) struct Setup {
+    pub(crate) network: Arc<Network>,
+    pub(crate) world: World,
+    pub(crate) plugin: Plugin,
+    pub(crate) pods: Pods,
     objects: usize,
 }
 
 impl Setup {
-    async fn new(behavior: Behavior, adjust: impl FnOnce(&mut PluginSpec)) -> Setup {
+    pub(crate) async fn new(behavior: Behavior, adjust: impl FnOnce(&mut PluginSpec)) -> Setup {
         let network = Network::new(behavior);
         let world = World::with_http(Arc::new(Shared(Arc::clone(&network))));
         let adjust = |spec: &mut PluginSpec| {
@@ -182,7 +182,7 @@ impl Setup {
     }
 
     /// Handles an event whose object has this `spec`. Returns the lines that the guest wrote.
-    async fn handle(&mut self, spec: &Value) -> Vec<Value> {
+    pub(crate) async fn handle(&mut self, spec: &Value) -> Vec<Value> {
         self.objects += 1;
         let name = format!("object-{}", self.objects);
         let wanted = spec["times"].as_u64().unwrap_or(1) as usize;
@@ -213,7 +213,7 @@ impl Setup {
     }
 }
 
-const HOOK: &str = "https://hooks.example.com/services/T000/B1";
+pub(crate) const HOOK: &str = "https://hooks.example.com/services/T000/B1";
 
 #[tokio::test]
 async fn a_request_is_sent_only_with_a_grant() {

@@ -46,6 +46,16 @@ impl Keys {
         self.0.lock().unwrap().held.len()
     }
 
+    /// Changes the value under `key`, as another replica does. Returns whether that is a change.
+    pub(crate) fn replace(&self, key: &str, change: impl FnOnce(&str) -> String) -> bool {
+        let mut content = self.0.lock().unwrap();
+        let Some(value) = content.rows.get_mut(key) else {
+            return false;
+        };
+        let new: Arc<[u8]> = change(&String::from_utf8_lossy(value)).into_bytes().into();
+        std::mem::replace(value, Arc::clone(&new)) != new
+    }
+
     /// All keys with their values.
     pub(crate) fn text(&self) -> String {
         let content = self.0.lock().unwrap();
@@ -109,7 +119,7 @@ impl KvSpace for Keys {
     }
 }
 
-async fn run(world: &World) -> (Plugin, Pods) {
+pub(crate) async fn run(world: &World) -> (Plugin, Pods) {
     let adjust = |spec: &mut PluginSpec| {
         spec.retry = RetryPolicy {
             initial: Duration::from_millis(10),

@@ -12,14 +12,14 @@ fn is_event(line: &Value) -> bool {
     line["name"].is_string()
 }
 
-fn delivered(world: &World) -> Vec<String> {
+pub(crate) fn delivered(world: &World) -> Vec<String> {
     let lines = world.log.json().into_iter().filter(is_event);
     lines
         .map(|line| format!("{} {} {}", line["guest"], line["event"], line["name"]).replace('"', ""))
         .collect()
 }
 
-async fn for_a_minute() {
+pub(crate) async fn for_a_minute() {
     tokio::time::sleep(Duration::from_secs(60)).await;
 }
 

@@ -12,11 +12,11 @@ use crate::writes::Api;
 /// 2026-03-28T23:00:00Z: the night before the clock goes forward in Berlin.
 const BEGIN: Duration = Duration::from_secs(1_774_738_800);
 
-fn world() -> World {
+pub(crate) fn world() -> World {
     World::with_clock(Api::new(), BEGIN)
 }
 
-fn spec(config: serde_json::Value) -> PluginSpec {
+pub(crate) fn spec(config: serde_json::Value) -> PluginSpec {
     PluginSpec {
         config,
         allow_events: true,
@@ -24,19 +24,19 @@ fn spec(config: serde_json::Value) -> PluginSpec {
     }
 }
 
-async fn start(world: &World, spec: PluginSpec) -> Plugin {
+pub(crate) async fn start(world: &World, spec: PluginSpec) -> Plugin {
     let plugin = world.load(spec).await.unwrap();
     plugin.start().await;
     plugin
 }
 
-async fn pass(world: &World, plugin: &Plugin, seconds: u64) {
+pub(crate) async fn pass(world: &World, plugin: &Plugin, seconds: u64) {
     tokio::time::sleep(Duration::from_secs(seconds)).await;
     idle(world, plugin).await;
 }
 
 /// What the guest has logged since the last call, of runs whose line contains `what`.
-fn ran(world: &World, seen: &mut usize, what: &str) -> Vec<String> {
+pub(crate) fn ran(world: &World, seen: &mut usize, what: &str) -> Vec<String> {
     let lines = world.log.lines();
     let messages = lines
         .iter()

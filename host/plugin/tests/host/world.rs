@@ -1,6 +1,7 @@
 //! The environment of these tests: a host, informers written by hand, and the log.
 
 mod environment;
+mod gate;
 mod log;
 
 use std::borrow::Cow;
@@ -13,8 +14,8 @@ use informant_cache::listener::{ChangeKind, ObjectChange};
 use informant_cache::{Catalog, Environment, ListenerHandle, Reason, Snapshot, SourceInfo, SourceState, StoreWriter};
 use informant_object::{Key, Object, ResourceVersion, Shape, SourceId};
 use informant_plugin_host::{
-    Compiler, HostOptions, HttpClient, Inspection, KeyValue, KubeApi, LoadError, LoadProblem, Plugin, PluginHost,
-    PluginMetrics, RunnerSource, RunnerSources, Services, Swapped, script_component,
+    ActingGate, Compiler, HostOptions, HttpClient, Inspection, KeyValue, KubeApi, LoadError, LoadProblem, Plugin,
+    PluginHost, PluginMetrics, RunnerSource, RunnerSources, Services, Swapped, script_component,
 };
 use informant_spec::{Content, ContentSource, PluginSpec, Suffix};
 use prometheus_client::registry::Registry;
@@ -24,6 +25,7 @@ use tokio::task::JoinHandle;
 use tracing::subscriber::DefaultGuard;
 
 pub(crate) use self::environment::TestEnvironment;
+use self::gate::TestGate;
 pub(crate) use self::log::Log;
 use crate::kv::Keys;
 
@@ -142,6 +144,8 @@ pub(crate) struct World {
     pub(crate) cache: tempfile::TempDir,
     /// What plugins remember.
     pub(crate) keys: Keys,
+    /// Whether this process may act.
+    pub(crate) gate: Arc<TestGate>,
     registry: Registry,
     _log: DefaultGuard,
 }
@@ -310,7 +314,7 @@ impl World {
         let log = Log::default();
         let guard = tracing::subscriber::set_default(log.clone());
         let env = Arc::new(TestEnvironment::new());
-        let catalog = Catalog::new();
+        let (catalog, gate) = (Catalog::new(), Arc::new(TestGate::new()));
         let mut registry = Registry::with_prefix("informant");
         let host = host(HostOptions {
             cache_dir,
@@ -323,7 +327,7 @@ impl World {
                 key_value: keys.clone().map(|keys| Arc::new(keys) as Arc<dyn KeyValue>),
                 http,
                 observer: None,
-                gate: None,
+                gate: Some(Arc::clone(&gate) as Arc<dyn ActingGate>),
             },
             metrics: PluginMetrics::register(&mut registry),
             script_runners,
@@ -335,6 +339,7 @@ impl World {
             log,
             cache,
             keys: keys.unwrap_or_default(),
+            gate,
             registry,
             _log: guard,
         }

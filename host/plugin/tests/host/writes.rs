@@ -55,6 +55,12 @@ impl Api {
         patches.collect()
     }
 
+    /// The UIDs that the objects of the calls so far must have.
+    pub(crate) fn uids(&self) -> Vec<String> {
+        let calls = self.calls.lock().unwrap();
+        calls.iter().map(|call| call.uid.clone()).collect()
+    }
+
     /// The Kubernetes Events that were created so far.
     pub(crate) fn events(&self) -> Vec<Value> {
         let calls = self.calls.lock().unwrap();

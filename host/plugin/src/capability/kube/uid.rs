@@ -35,7 +35,11 @@ impl SubjectUid {
         self.source = about.source;
         self.uid.clear();
         if let Some((key, uid)) = about.object {
-            for (kept, text) in [(&mut self.namespace, key.namespace), (&mut self.name, key.name), (&mut self.uid, uid)] {
+            for (kept, text) in [
+                (&mut self.namespace, key.namespace),
+                (&mut self.name, key.name),
+                (&mut self.uid, uid),
+            ] {
                 kept.clear();
                 kept.push_str(text);
             }
@@ -140,7 +144,10 @@ mod tests {
     }
 
     fn merge(document: &str) -> String {
-        sent(|document, options| KubeAction::Patch(KubePatchKind::Merge, document, options), document)
+        sent(
+            |document, options| KubeAction::Patch(KubePatchKind::Merge, document, options),
+            document,
+        )
     }
 
     #[test]

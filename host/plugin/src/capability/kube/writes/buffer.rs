@@ -91,7 +91,11 @@ impl CallWrites {
     /// Whether one of them deletes this object.
     pub(crate) fn deletes(&self, target: &Target) -> bool {
         let is_delete = |write: &DeferredWrite| matches!(write.action, KubeAction::Delete(_));
-        self.has_deletes && self.writes.iter().any(|write| is_delete(write) && write.target == *target)
+        self.has_deletes
+            && self
+                .writes
+                .iter()
+                .any(|write| is_delete(write) && write.target == *target)
     }
 
     /// Adds a write.

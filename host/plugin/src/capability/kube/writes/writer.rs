@@ -238,9 +238,16 @@ pub(crate) fn commit(plugin: &Arc<KubePlugin>, effects: KubeEffects, event: Opti
     if written.spaced.is_none() && written.awaited.is_empty() {
         return event.end(None);
     }
-    let (of, key, term) = (Arc::clone(plugin), event.source_key(), plugin.writes.lock().term.clone());
+    let (of, key, term) = (
+        Arc::clone(plugin),
+        event.source_key(),
+        plugin.writes.lock().term.clone(),
+    );
     let wait = async move {
-        let is_over = term.run_until_cancelled(wait_after(&of, &key, &written)).await.is_some();
+        let is_over = term
+            .run_until_cancelled(wait_after(&of, &key, &written))
+            .await
+            .is_some();
         if is_over {
             event.end(None);
         }
