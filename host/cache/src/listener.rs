@@ -113,7 +113,7 @@ pub use self::resume::{OpenKey, OpenKeys, ResumeState, Vanished};
 pub use self::retry::RetriedKey;
 pub use self::stats::{InFlight, ListenerCounters, ListenerStats};
 pub use crate::delivery::accepted_states::AcceptedStates;
-pub use crate::delivery::beginning::{Beginning, Takeover};
+pub use crate::delivery::beginning::{Beginning, TAKEOVER_LAG_MAX, Takeover};
 pub use crate::delivery::change::{ChangeKind, ObjectChange};
 pub use crate::delivery::dead_letters::{DeadLetter, DeadLetterChanges, LastDelete};
 pub use crate::delivery::lanes::{LANES_MAX, Lane, LaneSet, ResourceIdentities};

@@ -148,6 +148,8 @@ seeded_bugs! {
     PreferredIgnored,
     /// A member that is not ready acquires the Lease.
     UnreadyMemberActs,
+    /// A process that takes over does not deliver the deletes that it kept.
+    DeleteLostAtTakeover,
 }
 
 impl SeededBug {

@@ -1,5 +1,13 @@
 //! How a listener begins with a source.
 
+use std::time::Duration;
+
+/// For how long after a takeover an object that is new here may be one that the other process has delivered: its watch
+/// may have been ahead of this one's. Until then such an object and its delete do not cancel out.
+///
+/// A watch that is later by a minute is no longer live, and a list follows.
+pub const TAKEOVER_LAG_MAX: Duration = Duration::from_secs(60);
+
 /// How a listener begins with the objects of a source that it is attached to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Beginning {

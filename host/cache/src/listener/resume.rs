@@ -9,7 +9,8 @@ use informant_object::{Key, Object, SourceId};
 use crate::listener::cursor::CursorKind;
 use crate::listener::slots::Slot;
 use crate::listener::state::{End, Known, State, What, Why};
-use crate::listener::{AcceptedStates, DeadLetter, Listener, RequeueTimer, Takeover};
+use crate::listener::{AcceptedStates, DeadLetter, Listener, RequeueTimer, TAKEOVER_LAG_MAX, Takeover};
+use crate::seeded_bug::{SeededBug, seeded_bug};
 use crate::{KeptDelete, Moment, Reason, Snapshot};
 
 /// What is known of a handler and a source from an earlier process or from another one.
@@ -66,7 +67,10 @@ impl ResumeState {
     #[must_use]
     pub fn of_takeover(takeover: Takeover, kept: Vec<KeptDelete>) -> ResumeState {
         let Takeover { watermark, all_objects } = takeover;
-        let is_accepted = |delete: &KeptDelete| watermark.zip(delete.gone_by).is_some_and(|(all, gone)| gone <= all);
+        let is_accepted = |delete: &KeptDelete| {
+            let is_covered = watermark.zip(delete.gone_by).is_some_and(|(all, gone)| gone <= all);
+            is_covered || seeded_bug(SeededBug::DeleteLostAtTakeover)
+        };
         let open = kept.into_iter().filter(|delete| !is_accepted(delete));
         let mut deletes: Vec<Vanished> = open.map(Vanished::from).collect();
         // Those of one key follow each other, the oldest first.
@@ -140,6 +144,9 @@ impl Listener {
         self.queue.slots.lane_map.attached(source);
         self.sources.add(source, snapshot.clone(), now);
         self.sources.begin_resumed(source, kind, resume.accepted, now);
+        if let Some(state) = self.sources.get_mut(source).filter(|_| resume.is_takeover) {
+            state.maybe_seen_until = now + TAKEOVER_LAG_MAX;
+        }
         if let Some(period) = self.options.resync {
             self.resync_next.get_or_insert(now + period);
         }

@@ -32,6 +32,8 @@ pub(super) struct AttachedSource {
     pub(super) synced: bool,
     /// What its objects lead to; none: they are delivered.
     pub(super) relation: Option<Arc<dyn Relation>>,
+    /// What is new by then may have been delivered by another process.
+    pub(super) maybe_seen_until: Moment,
 }
 
 /// What one lane has received of a source.
@@ -87,6 +89,7 @@ impl AttachedSource {
             walks: walks(lanes),
             synced,
             relation: None,
+            maybe_seen_until: Moment::ZERO,
         }
     }
 

@@ -41,15 +41,16 @@ impl Listener {
 
 /// The version up to which everything that is not in the queue was accepted.
 fn accepted_before_queue(state: &AttachedSource) -> Option<u64> {
+    let pushed = state.snapshot.complete_through()?;
     let of_walk = |walk: &Walk| match (&walk.cursor, walk.syncing) {
-        (None, None) => state.snapshot.complete_through(),
+        (None, None) => Some(pushed),
         // What it repeats was accepted.
-        (Some(cursor), None) if cursor.kind == CursorKind::Resync => state.snapshot.complete_through(),
+        (Some(cursor), None) if cursor.kind == CursorKind::Resync => Some(pushed),
         // What it leaves out was accepted elsewhere.
         (Some(cursor), _) => cursor.accepted.as_ref()?.watermark(),
         (None, Some(_)) => None,
     };
-    let mut lowest = u64::MAX;
+    let mut lowest = pushed;
     for walk in &state.walks {
         lowest = lowest.min(of_walk(walk)?);
     }

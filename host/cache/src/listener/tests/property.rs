@@ -8,6 +8,7 @@ mod ops;
 mod requeues;
 mod retries;
 mod schedule;
+mod takeover;
 mod witness;
 
 use proptest::collection::vec;
