@@ -70,10 +70,14 @@ impl Listener {
             false => Why::Resync,
         };
         let mut state = State::new(what, why, change.reason, change.received);
-        let Some(key) = state.key() else { return };
-        let lane = self.queue.slots.lane_map.of(source, key);
         let attached = self.sources.get(source);
         let is_maybe_seen = attached.is_some_and(|attached| change.received < attached.maybe_seen_until);
+        if let (What::Ended(end), true) = (&mut state.what, is_maybe_seen) {
+            // The object that follows may have been delivered, too.
+            end.then = Known::Maybe(None);
+        }
+        let Some(key) = state.key() else { return };
+        let lane = self.queue.slots.lane_map.of(source, key);
         let walk = attached.map(|attached| attached.walk(lane));
         let cursor = walk.and_then(|walk| walk.cursor.as_ref());
         let covering = cursor.filter(|cursor| cursor.covers(key));
@@ -106,10 +110,8 @@ impl Listener {
             What::Is(_) if is_update => self.queue.counters.coalesced += 1,
             What::Is(_) => self.queue.counters.left_to_cursor += 1,
             What::Ended(end) => {
-                // A handler in a replay may have seen the object, unless the end of its predecessor is still pending; in
-                // a takeover it may have been called elsewhere meanwhile.
-                let is_of_takeover = kind == CursorKind::Takeover;
-                if is_of_takeover || kind.maybe_seen() && !self.queue.ends_with_delete(source, end.key.as_ref()) {
+                // A handler in a replay may have seen the object, unless the end of its predecessor is still pending.
+                if kind.maybe_seen() && !self.queue.ends_with_delete(source, end.key.as_ref()) {
                     return false;
                 }
                 // Counted as if the cursor had produced the add that the end cancels.

@@ -188,10 +188,9 @@ impl Listener {
             let received = vanished.received.unwrap_or(now);
             let end = End {
                 resumed: true,
-                then: if present.is_some() {
-                    Known::Maybe(None)
-                } else {
-                    Known::Nothing
+                then: match present.is_some() || reason == Reason::Takeover {
+                    true => Known::Maybe(None),
+                    false => Known::Nothing,
                 },
                 ..End::new(vanished.key, vanished.last, vanished.final_state_unknown)
             };

@@ -388,6 +388,8 @@ impl World {
             .listener
             .feed()
             .attach_resumed(PODS, &snapshot, resume, self.now);
+        // Before its first call: the one of the other process does not say what this one is going to deliver.
+        self.watermark = self.listener().ledger().watermark(PODS);
     }
 
     /// Invariants at any time.
