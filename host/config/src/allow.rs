@@ -1,9 +1,10 @@
 //! `allow` of a plugin: what it may do apart from reading its informers.
 
-use informant_spec::{HttpGrant, KubeGrant, KubeResource, KubeVerb};
+use informant_spec::{HttpGrant, InformerGrant, KubeGrant, KubeResource, KubeVerb};
 
 use crate::allow_http;
-use crate::source::Located;
+use crate::resources;
+use crate::source::{FilePosition, Located};
 use crate::table::{Planned, Table};
 use informant_spec::suggest;
 
@@ -22,8 +23,24 @@ const VERBS: [(&str, KubeVerb); 6] = [
 #[derive(Default)]
 pub(crate) struct Allow {
     pub(crate) kube: Vec<Located<KubeGrant>>,
+    pub(crate) informers: Vec<WrittenInformerGrant>,
     pub(crate) http: Vec<Located<HttpGrant>>,
     pub(crate) events: bool,
+}
+
+/// An entry of `allow.kube` with `informer`.
+pub(crate) struct WrittenInformerGrant {
+    pub(crate) grant: InformerGrant,
+    pub(crate) positions: InformerGrantPositions,
+}
+
+/// Where the file has an entry of `allow.kube` with `informer`.
+#[derive(Debug, Clone)]
+pub struct InformerGrantPositions {
+    /// The value of `informer`.
+    pub informer: FilePosition,
+    /// The entries of `exclude` as written.
+    pub exclude: Vec<Located<String>>,
 }
 
 /// `allow.kube = [{ verbs = ["patch"], resource = "v1/pods", namespaces = ["default"] }]`, `allow.http`,
@@ -36,8 +53,10 @@ pub(crate) fn read(plugin: &Table<'_>) -> Allow {
     let http = allow_http::read(&allow);
     let events = allow.boolean("events").unwrap_or(false);
     allow.finish(PLANNED);
+    let (of_informers, of_resources): (Vec<_>, Vec<_>) = kube.iter().partition(|table| table.has("informer"));
     Allow {
-        kube: kube.iter().filter_map(read_grant).collect(),
+        kube: of_resources.into_iter().filter_map(read_grant).collect(),
+        informers: of_informers.into_iter().filter_map(read_informer_grant).collect(),
         http,
         events,
     }
@@ -46,31 +65,95 @@ pub(crate) fn read(plugin: &Table<'_>) -> Allow {
 fn read_grant(table: &Table<'_>) -> Option<Located<KubeGrant>> {
     let verbs = read_verbs(table);
     let resource = read_resource(table);
-    let words = |key: &str| {
-        let words = table.strings(key)?;
-        Some(words.into_iter().map(|word| word.value).collect::<Vec<String>>())
-    };
-    let (namespaces, names, subresources) = (words("namespaces"), words("names"), words("subresources"));
+    let (namespaces, names) = (words(table, "namespaces"), words(table, "names"));
+    let subresources = words(table, "subresources").unwrap_or_default();
+    if table.has("exclude") {
+        let help = "it excludes resources from what an informer watches: remove it, or set `informer` instead of \
+                    `resource`";
+        refuse_key(table, "exclude", "resource", help);
+    }
+    table.ignore(&["informer"]);
     table.finish(&[]);
     let grant = KubeGrant {
         verbs: verbs?,
         resource: resource?,
         namespaces,
         names,
-        subresources: subresources.unwrap_or_default(),
+        subresources,
     };
-    if let Err(problem) = grant.validate() {
-        table.report(table.position(), problem);
-        return None;
-    }
+    validated(table, grant.validate())?;
     Some(Located {
         value: grant,
         position: table.position(),
     })
 }
 
+/// `{ verbs = ["delete"], informer = "all", exclude = ["v1/secrets"] }`. Whether the informer exists is checked with
+/// the whole file.
+fn read_informer_grant(table: &Table<'_>) -> Option<WrittenInformerGrant> {
+    let verbs = read_verbs(table);
+    let informer = table.string("informer");
+    let entries = table.strings("exclude").unwrap_or_default();
+    let exclude = resources::read_exclude(table, &entries);
+    let subresources = words(table, "subresources").unwrap_or_default();
+    let by_resource = "or grant each resource with `resource`";
+    let misplaced = [
+        (
+            "resource",
+            "keep one of them: `resource` grants one resource, `informer` all that an informer watches".to_owned(),
+        ),
+        (
+            "namespaces",
+            format!("the namespaces of the informer apply: remove it, {by_resource}"),
+        ),
+        (
+            "names",
+            format!("the grant is for all objects of what the informer watches: remove it, {by_resource}"),
+        ),
+    ];
+    let mut is_fit = true;
+    for (key, help) in misplaced.iter().filter(|(key, _)| table.has(key)) {
+        refuse_key(table, key, "informer", help);
+        is_fit = false;
+    }
+    table.finish(&[]);
+    let informer = informer?;
+    let grant = InformerGrant {
+        verbs: verbs?,
+        informer: informer.value,
+        exclude,
+        subresources,
+    };
+    validated(table, grant.validate())?;
+    is_fit.then_some(WrittenInformerGrant {
+        grant,
+        positions: InformerGrantPositions {
+            informer: informer.position,
+            exclude: entries,
+        },
+    })
+}
+
+fn words(table: &Table<'_>, key: &str) -> Option<Vec<String>> {
+    let words = table.strings(key)?;
+    Some(words.into_iter().map(|word| word.value).collect())
+}
+
+fn refuse_key(table: &Table<'_>, key: &str, other: &str, help: &str) {
+    let message = format!("`{key}` cannot be combined with `{other}`");
+    table.refuse(table.value_position(key), message, help);
+}
+
+/// None if a problem was reported.
+fn validated(table: &Table<'_>, validated: Result<(), String>) -> Option<()> {
+    validated
+        .map_err(|problem| table.report(table.position(), problem))
+        .ok()
+}
+
 fn read_resource(table: &Table<'_>) -> Option<KubeResource> {
-    let text = table.required_string("resource", "set the resource: resource = \"v1/pods\"")?;
+    let help = "set the resource: resource = \"v1/pods\"; or grant what an informer watches: informer = \"NAME\"";
+    let text = table.required_string("resource", help)?;
     let refuse = |error| table.report(text.position, format!("`resource`: {error}"));
     KubeResource::parse(&text.value).map_err(refuse).ok()
 }
@@ -130,7 +213,7 @@ mod tests {
             let section = plugin(allow).unwrap_or_else(|problems| panic!("{problems}"));
             let grants = section.spec.allow_kube;
             let wanted = r#"allow.kube = [{ verbs = ["get", "patch"], resource = "v1/pods", namespaces = ["a"], names = ["b"], subresources = ["status"] }]"#;
-            assert_eq!(informant_spec::allow_line(&grants, &[]), wanted);
+            assert_eq!(informant_spec::allow_line(&grants, &[], &[]), wanted);
         }
     }
 
@@ -158,7 +241,7 @@ allow.kube = [
         error: config.toml:9:3: [plugin.p.allow.kube] lacks `verbs`
           help: list what it may do: verbs = ["patch"]
         error: config.toml:10:3: [plugin.p.allow.kube] lacks `resource`
-          help: set the resource: resource = "v1/pods"
+          help: set the resource: resource = "v1/pods"; or grant what an informer watches: informer = "NAME"
         error: config.toml:11:14: `verbs` cannot be "*"
           help: possible values: `get`, `list`, `create`, `update`, `patch`, `delete`
         error: config.toml:11:31: `resource`: "v1/*" is not a resource: there are no wildcards; write `v1/pods` or `apps/v1/deployments`
@@ -169,6 +252,84 @@ allow.kube = [
         error: config.toml:14:14: `verbs` cannot be "watch"
           help: possible values: `get`, `list`, `create`, `update`, `patch`, `delete`
         error: config.toml:15:3: `kube` must be a list of tables, [{ … }], not a string
+        "#);
+    }
+
+    #[test]
+    fn grants_by_informer_are_read_next_to_others() {
+        let line = r#"allow.kube = [{ verbs = ["delete", "patch"], informer = "pods", exclude = ["v1/secrets", "apps/v1/*"], subresources = ["status"] }, { verbs = ["get"], resource = "v1/pods" }]"#;
+        let spec = plugin(line).unwrap_or_else(|problems| panic!("{problems}")).spec;
+        assert_eq!(
+            informant_spec::allow_line(&spec.allow_kube, &spec.allow_informers, &[]),
+            line
+        );
+    }
+
+    #[test]
+    fn invalid_grants_by_informer_are_reported_with_their_lines() {
+        let text = plugin(
+            r#"allow.kube = [
+  { informer = "pods" },
+  { verbs = [], informer = "pods" },
+  { verbs = ["delete"], informer = "pods", resource = "v1/pods" },
+  { verbs = ["delete"], informer = "pods", namespaces = ["a"], names = ["b"] },
+  { verbs = ["delete"], informer = "pods", exclude = ["secrets", "apps/*/x"], excludes = [] },
+  { verbs = ["delete"], informer = "pods", subresources = ["*"] },
+  { verbs = ["delete"], informer = ["pods"] },
+  { verbs = ["delete"], resource = "v1/pods", exclude = ["v1/secrets"] },
+]"#,
+        );
+        let problems = text.expect_err("it is refused").to_string();
+        insta::assert_snapshot!(problems, @r#"
+        error: config.toml:7:3: [plugin.p.allow.kube] lacks `verbs`
+          help: list what it may do: verbs = ["patch"]
+        error: config.toml:8:3: `verbs` is empty; list at least one of get, list, create, update, patch, delete
+        error: config.toml:9:55: `resource` cannot be combined with `informer`
+          help: keep one of them: `resource` grants one resource, `informer` all that an informer watches
+        error: config.toml:10:57: `namespaces` cannot be combined with `informer`
+          help: the namespaces of the informer apply: remove it, or grant each resource with `resource`
+        error: config.toml:10:72: `names` cannot be combined with `informer`
+          help: the grant is for all objects of what the informer watches: remove it, or grant each resource with `resource`
+        error: config.toml:11:55: `exclude`: `secrets` has no version: write it like `v1/secrets` or `apps/v1/deployments`
+        error: config.toml:11:66: `exclude`: `apps/*/x` is not a resource pattern: write `*` for all resources, or one version of a group, such as `apps/v1/*` or `v1/*`
+        error: config.toml:11:79: unknown key `excludes` in [plugin.p.allow.kube]
+          help: did you mean `exclude`?
+        error: config.toml:12:3: `subresources` has "*", which is not a valid name; there are no wildcards
+        error: config.toml:13:36: `informer` must be a string, not a list
+        error: config.toml:14:57: `exclude` cannot be combined with `resource`
+          help: it excludes resources from what an informer watches: remove it, or set `informer` instead of `resource`
+        "#);
+    }
+
+    #[test]
+    fn grants_name_an_informer_of_the_plugin() {
+        let file = SourceFile::new(
+            "config.toml",
+            r#"
+[informer.pods]
+resource = "v1/pods"
+[informer.nodes]
+resource = "v1/nodes"
+[plugin.p]
+component = "p.wasm"
+informers = { main = "pods" }
+allow.kube = [
+  { verbs = ["delete"], informer = "pods" },
+  { verbs = ["delete"], informer = "pod" },
+  { verbs = ["delete"], informer = "main" },
+  { verbs = ["delete"], informer = "nodes" },
+]
+"#
+            .to_owned(),
+        );
+        let problems = Config::parse(&file).expect_err("it is refused").to_string();
+        insta::assert_snapshot!(problems, @r#"
+        error: config.toml:11:36: [plugin.p] grants what an informer watches that does not exist: "pod"
+          help: did you mean `pods`?
+        error: config.toml:12:36: [plugin.p] grants what "main" watches, which is only its alias of an informer
+          help: write the name of the informer: informer = "pods"
+        error: config.toml:13:36: [plugin.p] grants what the informer "nodes" watches, which is not among its `informers`
+          help: add "nodes" to `informers`, or grant each resource with `resource`
         "#);
     }
 }

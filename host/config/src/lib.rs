@@ -58,6 +58,7 @@ use toml::de::DeTable;
 pub use admin::{
     ADMIN_LISTEN_DEFAULT, ADMIN_SOCKET_DEFAULT, AdminListen, AdminSection, AdminTls, EXPOSED_HELP, exposed,
 };
+pub use allow::InformerGrantPositions;
 pub use cache::CacheSection;
 pub use cluster::ClusterSection;
 pub use ha::{HaSection, HaSpeed};

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use informant_object::LabelSelector;
 use informant_spec::{
-    ContentSource, Digest, EventSelection, HttpGrant, INSTANCES_MAX, KubeGrant, Limits, OnFailure, PluginSpec,
-    ReplayPolicy, Required, RetryPolicy, ServiceAccount, Suffix, WAIT_FOR_MAX_DEFAULT, WaitFor,
+    ContentSource, Digest, EventSelection, HttpGrant, INSTANCES_MAX, InformerGrant, KubeGrant, Limits, OnFailure,
+    PluginSpec, ReplayPolicy, Required, RetryPolicy, ServiceAccount, Suffix, WAIT_FOR_MAX_DEFAULT, WaitFor,
 };
 
-use crate::allow;
+use crate::allow::{self, InformerGrantPositions};
 use crate::http;
 use crate::informer::{LABEL_SELECTOR_HELP, RESYNC_MAX, RESYNC_MIN, read_namespaces, read_parsed, read_required};
 use crate::name;
@@ -91,8 +91,10 @@ pub struct PluginPositions {
     /// The first of the keys that select objects, or the section.
     pub selection: FilePosition,
     pub informers: Vec<FilePosition>,
-    /// The entries of `allow.kube`, in the order of the spec.
+    /// The entries of `allow.kube` with `resource`, in the order of the spec.
     pub allow_kube: Vec<FilePosition>,
+    /// Those with `informer`, in the order of the spec.
+    pub allow_informers: Vec<InformerGrantPositions>,
     /// The entries of `allow.http`, in the order of the spec.
     pub allow_http: Vec<FilePosition>,
 }
@@ -108,6 +110,10 @@ impl PluginSection {
             .allow_kube
             .iter()
             .zip(self.positions.allow_kube.iter().copied())
+    }
+
+    pub fn allow_informers(&self) -> impl Iterator<Item = (&InformerGrant, &InformerGrantPositions)> {
+        self.spec.allow_informers.iter().zip(&self.positions.allow_informers)
     }
 
     pub fn allow_http(&self) -> impl Iterator<Item = (&HttpGrant, FilePosition)> {
@@ -162,6 +168,7 @@ fn read_keys(name: &str, table: &Table<'_>, runners: &ScriptRunnersSection) -> O
         on_start: table.choice("on-start", &CONTINUATION).unwrap_or(ReplayPolicy::Replay),
         required: read_required(table, Required::No),
         allow_kube: allow.kube.iter().map(|grant| grant.value.clone()).collect(),
+        allow_informers: allow.informers.iter().map(|written| written.grant.clone()).collect(),
         allow_http: allow.http.iter().map(|grant| grant.value.clone()).collect(),
         allow_events: allow.events,
         identity: read_identity(table),
@@ -174,6 +181,7 @@ fn read_keys(name: &str, table: &Table<'_>, runners: &ScriptRunnersSection) -> O
         selection: selection.position,
         informers: informers.iter().map(|(_, name)| name.position).collect(),
         allow_kube: allow.kube.iter().map(|grant| grant.position).collect(),
+        allow_informers: allow.informers.into_iter().map(|written| written.positions).collect(),
         allow_http: allow.http.iter().map(|grant| grant.position).collect(),
     };
     Some(PluginSection { spec, positions })

@@ -25,6 +25,7 @@ pub(crate) fn validate(
     let names: Vec<&str> = table.map_or(Vec::new(), |table| table.keys().map(|key| key.value).collect());
     for (name, plugin) in plugins {
         check_informers_of(root, name, plugin, &names);
+        check_grants_of(root, name, plugin, &names);
         warn_about_foreign_namespaces(root, name, plugin, informers);
     }
     for (name, informer) in informers {
@@ -134,6 +135,34 @@ fn check_informers_of(root: &Table<'_>, name: &str, plugin: &PluginSection, info
             root.refuse(position, message, help);
         }
         seen.push(informer);
+    }
+}
+
+/// A plugin has grants only for informers that it reads.
+fn check_grants_of(root: &Table<'_>, name: &str, plugin: &PluginSection, informers: &[&str]) {
+    for (grant, positions) in plugin.allow_informers() {
+        let informer = grant.informer.as_str();
+        let own = &plugin.spec.informers;
+        if own.iter().any(|(_, own)| own == informer) {
+            continue;
+        }
+        let (message, help) = match own.iter().find(|(alias, _)| alias == informer) {
+            Some((_, own)) => (
+                format!("[plugin.{name}] grants what \"{informer}\" watches, which is only its alias of an informer"),
+                format!("write the name of the informer: informer = \"{own}\""),
+            ),
+            None if informers.contains(&informer) => (
+                format!(
+                    "[plugin.{name}] grants what the informer \"{informer}\" watches, which is not among its `informers`"
+                ),
+                format!("add \"{informer}\" to `informers`, or grant each resource with `resource`"),
+            ),
+            None => (
+                format!("[plugin.{name}] grants what an informer watches that does not exist: \"{informer}\""),
+                help_with_informer(informer, informers),
+            ),
+        };
+        root.refuse(positions.informer, message, help);
     }
 }
 

@@ -1,14 +1,15 @@
-//! Grants: what a plugin may do on the cluster, as verbs × resource × namespaces × names.
+//! Grants: what a plugin may do on the cluster, as verbs × resource × namespaces × names, or as verbs × informer.
 //!
 //! ```text
-//! config.toml, allow.kube ─▶ [KubeGrant] ◀─ checked for each call (allows) and for the manifest's `needs` (unmet)
+//! config.toml, allow.kube ─▶ [KubeGrant], [InformerGrant] ◀─ checked for each call, and for `needs` (unmet)
 //!                                       └─▶ TOML to paste
 //! ```
 //!
-//! There are no wildcards: only what is listed is granted. A grant without namespaces or names does not limit them;
-//! subresources must always be listed. Pure.
+//! There are no wildcards: only what is listed, or what a listed informer watches, is granted. A grant without
+//! namespaces or names does not limit them; subresources must always be listed. Pure.
 
 mod allow_line;
+mod informer;
 mod resource;
 
 use std::fmt;
@@ -16,6 +17,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 pub use allow_line::allow_line;
+pub use informer::InformerGrant;
 pub use resource::{KubeResource, KubeResourceError};
 
 /// A verb, as in RBAC.
@@ -36,7 +38,7 @@ pub enum KubeVerb {
     Delete,
 }
 
-/// One entry of `allow.kube`, or of a manifest's `needs`.
+/// One entry of `allow.kube` with `resource`, or of a manifest's `needs`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KubeGrant {
@@ -112,9 +114,7 @@ impl KubeGrant {
                 "`{field}` is empty; list at least one, or remove it to allow all"
             ))
         };
-        if self.verbs.is_empty() {
-            return Err("`verbs` is empty; list at least one of get, list, create, update, patch, delete".to_owned());
-        }
+        validate_verbs(&self.verbs)?;
         if self.namespaces.as_ref().is_some_and(Vec::is_empty) {
             return empty("namespaces");
         }
@@ -133,11 +133,7 @@ impl KubeGrant {
             ("subresources", Some(&*self.subresources)),
         ];
         for (field, words) in fields {
-            if let Some(word) = words.unwrap_or_default().iter().find(|word| !is_segment(word)) {
-                return Err(format!(
-                    "`{field}` has {word:?}, which is not a valid name; there are no wildcards"
-                ));
-            }
+            validate_segments(field, words.unwrap_or_default())?;
         }
         Ok(())
     }
@@ -155,10 +151,7 @@ impl KubeGrant {
     }
 
     fn is_of(&self, subresource: &str) -> bool {
-        match subresource {
-            "" => self.subresources.is_empty(),
-            subresource => self.subresources.iter().any(|each| each == subresource),
-        }
+        contains_subresource(&self.subresources, subresource)
     }
 
     /// Whether both have the same limits, regardless of the verbs.
@@ -167,6 +160,30 @@ impl KubeGrant {
             && self.namespaces == other.namespaces
             && self.names == other.names
             && self.subresources == other.subresources
+    }
+}
+
+fn validate_verbs(verbs: &[KubeVerb]) -> Result<(), String> {
+    match verbs {
+        [] => Err("`verbs` is empty; list at least one of get, list, create, update, patch, delete".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+fn validate_segments(field: &str, words: &[String]) -> Result<(), String> {
+    match words.iter().find(|word| !is_segment(word)) {
+        Some(word) => Err(format!(
+            "`{field}` has {word:?}, which is not a valid name; there are no wildcards"
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Whether a grant of `subresources` is one of `subresource`; empty: the object itself.
+fn contains_subresource(subresources: &[String], subresource: &str) -> bool {
+    match subresource {
+        "" => subresources.is_empty(),
+        subresource => subresources.iter().any(|each| each == subresource),
     }
 }
 
@@ -205,21 +222,22 @@ impl fmt::Display for ResourceAttributes<'_> {
 }
 
 /// The entries of `needs` that are not granted, each with its missing verbs. If an entry has no namespaces or names,
-/// the operator chooses them, and any grant is enough.
-pub fn unmet(needs: &[KubeGrant], grants: &[KubeGrant]) -> Vec<KubeGrant> {
+/// the operator chooses them, and any grant is enough. So is a grant for an informer that does not exclude the
+/// resource: whether it watches the resource is not known before a call.
+pub fn unmet(needs: &[KubeGrant], grants: &[KubeGrant], informers: &[InformerGrant]) -> Vec<KubeGrant> {
     let missing = |need: &KubeGrant| {
         let verbs: Vec<KubeVerb> = need
             .verbs
             .iter()
             .copied()
-            .filter(|verb| !is_met(need, *verb, grants))
+            .filter(|verb| !is_met(need, *verb, grants, informers))
             .collect();
         (!verbs.is_empty()).then(|| KubeGrant { verbs, ..need.clone() })
     };
     needs.iter().filter_map(missing).collect()
 }
 
-fn is_met(need: &KubeGrant, verb: KubeVerb, grants: &[KubeGrant]) -> bool {
+fn is_met(need: &KubeGrant, verb: KubeVerb, grants: &[KubeGrant], informers: &[InformerGrant]) -> bool {
     let any_or = |words: &Option<Vec<String>>| match words {
         Some(words) => words.iter().cloned().map(Some).collect(),
         None => vec![None],
@@ -237,7 +255,7 @@ fn is_met(need: &KubeGrant, verb: KubeVerb, grants: &[KubeGrant]) -> bool {
         .filter(|grant| grant.verbs.contains(&verb) && grant.resource == need.resource)
         .collect();
     let (namespaces, names) = (any_or(&need.namespaces), any_or(&need.names));
-    subresources.iter().all(|subresource| {
+    let by_grants = |subresource: &str| {
         namespaces.iter().all(|namespace| {
             names.iter().all(|name| {
                 of_verb.iter().any(|grant| {
@@ -245,7 +263,15 @@ fn is_met(need: &KubeGrant, verb: KubeVerb, grants: &[KubeGrant]) -> bool {
                 })
             })
         })
-    })
+    };
+    let by_informers = |subresource: &str| {
+        informers
+            .iter()
+            .any(|grant| grant.may_allow(verb, &need.resource, subresource))
+    };
+    subresources
+        .iter()
+        .all(|subresource| by_grants(subresource) || by_informers(subresource))
 }
 
 /// Whether an object of `resource` may have this name. Names of roles and their bindings are all that a path can hold.

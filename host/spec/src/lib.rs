@@ -52,7 +52,8 @@ pub use duration::{DURATION_FORM, parse_duration, show_duration};
 pub use http_grant::{HttpGrant, HttpGrantError, HttpTarget};
 pub use identity::{ServiceAccount, ServiceAccountError};
 pub use kube_grant::{
-    KubeGrant, KubeResource, KubeResourceError, KubeVerb, ResourceAttributes, allow_line, is_name, is_segment, unmet,
+    InformerGrant, KubeGrant, KubeResource, KubeResourceError, KubeVerb, ResourceAttributes, allow_line, is_name,
+    is_segment, unmet,
 };
 pub use language::{Language, Suffix};
 pub use limits::{INSTANCES_MAX, Limits};

@@ -6,7 +6,7 @@ use crate::content::ContentSource;
 use crate::digest::Digest;
 use crate::http_grant::HttpGrant;
 use crate::identity::ServiceAccount;
-use crate::kube_grant::KubeGrant;
+use crate::kube_grant::{InformerGrant, KubeGrant};
 use crate::limits::Limits;
 use crate::policy::{OnFailure, ReplayPolicy, Required, RetryPolicy, WaitFor};
 use crate::selection::EventSelection;
@@ -37,6 +37,8 @@ pub struct PluginSpec {
     pub selection: EventSelection,
     /// What it may do on the cluster.
     pub allow_kube: Vec<KubeGrant>,
+    /// What it may do with all that an informer watches.
+    pub allow_informers: Vec<InformerGrant>,
     /// Where it may send HTTP requests.
     pub allow_http: Vec<HttpGrant>,
     /// Whether it may record Kubernetes Events.
@@ -87,6 +89,7 @@ impl PluginSpec {
             informers: Vec::new(),
             selection: EventSelection::default(),
             allow_kube: Vec::new(),
+            allow_informers: Vec::new(),
             allow_http: Vec::new(),
             allow_events: false,
             identity: None,
@@ -106,5 +109,10 @@ impl PluginSpec {
             is_dry_run: false,
             required: Required::No,
         }
+    }
+    /// Whether it may make any call to the cluster.
+    #[must_use]
+    pub fn may_call_kube(&self) -> bool {
+        !self.allow_kube.is_empty() || !self.allow_informers.is_empty()
     }
 }

@@ -96,6 +96,36 @@ impl Exclude {
     pub fn covers(&self, resource: &GroupVersionResource) -> bool {
         self.resources.contains(resource) || self.versions.iter().any(|pattern| pattern.covers(resource))
     }
+
+    /// As [`covers`](Self::covers), but whatever the version: an object is the same one in each.
+    #[must_use]
+    pub fn covers_any_version_of(&self, resource: &GroupVersionResource) -> bool {
+        let is_of = |pattern: &ResourcePattern| match pattern {
+            ResourcePattern::Everything => true,
+            ResourcePattern::Version { group, .. } => *group == resource.group,
+        };
+        let is_same = |each: &GroupVersionResource| each.group == resource.group && each.plural == resource.plural;
+        self.resources.iter().any(is_same) || self.versions.iter().any(is_of)
+    }
+
+    /// Each entry alone, with its text.
+    pub fn entries(&self) -> impl Iterator<Item = (String, Exclude)> {
+        let resources = self.resources.iter().map(|resource| {
+            let entry = Exclude {
+                resources: vec![resource.clone()],
+                versions: Vec::new(),
+            };
+            (resource.to_string(), entry)
+        });
+        let versions = self.versions.iter().map(|pattern| {
+            let entry = Exclude {
+                resources: Vec::new(),
+                versions: vec![pattern.clone()],
+            };
+            (pattern.to_string(), entry)
+        });
+        resources.chain(versions)
+    }
 }
 
 #[cfg(test)]

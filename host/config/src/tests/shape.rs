@@ -112,6 +112,7 @@ fn complete_configuration_is_read() {
         informers: [ ( "main", "pods", ), ],
         selection: EventSelection { namespaces: [ "default", "", ], label_selector: Some( LabelSelector { requirements: [ LabelRequirement { key: "app", operator: Equals( "a", ), }, ], }, ), },
         allow_kube: [],
+        allow_informers: [],
         allow_http: [ HttpGrant { origin: Origin { is_https: true, host: Exact( Name( "example.com", ), ), port: 443, }, prefix: [ [ 104, 111, 111, 107, 115, ], ], url: "https://example.com/hooks/", header_files: [], }, ],
         allow_events: false,
         identity: None,
@@ -140,6 +141,7 @@ fn complete_configuration_is_read() {
         selection: FilePosition { line: 30, column: 14, },
         informers: [ FilePosition { line: 29, column: 22, }, ],
         allow_kube: [],
+        allow_informers: [],
         allow_http: [ FilePosition { line: 34, column: 15, }, ],
     }
     "#);

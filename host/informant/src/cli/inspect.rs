@@ -200,7 +200,7 @@ fn show(out: &mut dyn Write, what: &str, args: &InspectArgs, inspection: &Inspec
     }
     let mut needs = Vec::new();
     let of_kube = manifest.kube_requirements();
-    needs.extend((!of_kube.is_empty()).then(|| allow_line(&[], &of_kube)));
+    needs.extend((!of_kube.is_empty()).then(|| allow_line(&[], &[], &of_kube)));
     needs.extend(manifest.needs_events().then(|| ALLOW_EVENTS.to_owned()));
     if needs.is_empty() {
         return line("needs", "- (the manifest declares none; grants come from config.toml)");

@@ -2,6 +2,7 @@
 
 mod helm_values;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
@@ -129,6 +130,7 @@ fn select_cluster<'c>(config: &'c Config, named: Option<&'c str>) -> Result<&'c 
 async fn permissions(config: &Config, cluster: &str, flags: &ClusterFlags) -> Result<Permissions> {
     let mut permissions = Permissions::default();
     let mut connected: Option<Cluster> = None;
+    let mut watched: BTreeMap<&str, Vec<GroupVersionResource>> = BTreeMap::new();
     for (name, section) in &config.informers {
         if !config.clusters_of(section).any(|name| name == cluster) {
             continue;
@@ -155,11 +157,24 @@ async fn permissions(config: &Config, cluster: &str, flags: &ClusterFlags) -> Re
                 permissions.add_informer(name, &found.group, &found.plural, Some(namespace));
             }
         }
+        watched.insert(name, found);
     }
     for (name, section) in &config.plugins {
         let of_plugin = permissions.of_plugin(name, section.spec.identity.as_ref());
         for grant in &section.spec.allow_kube {
             of_plugin.add_grant(name, grant);
+        }
+        for grant in &section.spec.allow_informers {
+            let Some(resources) = watched.get(grant.informer.as_str()) else {
+                continue;
+            };
+            let namespaces = &config.informers[&grant.informer].namespaces;
+            for grant in resources
+                .iter()
+                .filter_map(|resource| grant.of_resource(resource, namespaces))
+            {
+                of_plugin.add_grant(name, &grant);
+            }
         }
         if section.spec.allow_events {
             of_plugin.add_events(name);
@@ -223,5 +238,60 @@ mod tests {
         insta::assert_snapshot!(selected(&one, Some("east")), @"--cluster east: the configuration has one unnamed cluster");
         insta::assert_snapshot!(selected(&two, Some("wset")), @"--cluster wset: no such cluster in the configuration; did you mean `west`?");
         insta::assert_snapshot!(selected(&two, None), @"RBAC is printed for one cluster at a time: select it with --cluster, one of east, west");
+    }
+    #[tokio::test]
+    async fn a_grant_by_informer_becomes_rules_of_its_resource() {
+        let text = r#"
+[informer.pods]
+resource = "v1/pods"
+namespaces = ["web"]
+[informer.jobs]
+resource = "batch/v1/jobs"
+[informer.secrets]
+resource = "v1/secrets"
+[plugin.janitor]
+component = "janitor.wasm"
+informers = ["pods", "jobs", "secrets"]
+allow.kube = [
+  { verbs = ["delete", "create"], informer = "pods" },
+  { verbs = ["patch"], informer = "jobs", subresources = ["status"] },
+  { verbs = ["delete"], informer = "secrets", exclude = ["v1/secrets"] },
+]
+"#;
+        let config = Config::parse(&SourceFile::new("config.toml", text)).unwrap();
+        let permissions = permissions(&config, "", &ClusterFlags::default()).await.unwrap();
+        let subject = Subject {
+            name: "informant",
+            namespace: "informant",
+        };
+        let documents = yaml(&permissions, &subject);
+        let rules: Vec<&str> = documents
+            .lines()
+            .filter(|line| {
+                line.starts_with("kind:")
+                    || line.starts_with("# [")
+                    || line.contains("  resources:")
+                    || line.contains("  verbs:")
+            })
+            .collect();
+        insta::assert_snapshot!(rules.join("\n"), @r#"
+        kind: ServiceAccount
+        kind: ClusterRole
+        # [informer.secrets]
+          resources: ["secrets"]
+          verbs: ["list", "watch"]
+        # [informer.jobs]
+          resources: ["jobs"]
+          verbs: ["list", "watch"]
+        # [plugin.janitor]
+          resources: ["jobs/status"]
+          verbs: ["patch"]
+        kind: ClusterRoleBinding
+        kind: Role
+        # [informer.pods], [plugin.janitor]
+          resources: ["pods"]
+          verbs: ["list", "watch", "create", "delete"]
+        kind: RoleBinding
+        "#);
     }
 }

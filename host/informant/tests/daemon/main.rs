@@ -25,6 +25,7 @@ mod hostile_text;
 mod http;
 mod http_bodies;
 mod index_failures;
+mod informer_grants;
 mod keys;
 mod metrics;
 mod motion;

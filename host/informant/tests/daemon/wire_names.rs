@@ -73,7 +73,7 @@ fn configuration_keys() {
     keys of [plugin.a.retry]: attempts, initial, max
     keys of [plugin.a.allow]: events, http, kube
     keys of [plugin.a.allow.http]: header-files, url
-    keys of [plugin.a.allow.kube]: names, namespaces, resource, subresources, verbs
+    keys of [plugin.a.allow.kube]: exclude, informer, names, namespaces, resource, subresources, verbs
     ");
 }
 

@@ -236,11 +236,11 @@ impl Manifest {
             });
         }
         self.check_timers(spec)?;
-        let missing = unmet(&self.kube_requirements(), &spec.allow_kube);
+        let missing = unmet(&self.kube_requirements(), &spec.allow_kube, &spec.allow_informers);
         let line = match missing.is_empty() {
             true if spec.allow_events || !self.needs_events() => return Ok(()),
             true => ALLOW_EVENTS.to_owned(),
-            false => allow_line(&spec.allow_kube, &missing),
+            false => allow_line(&spec.allow_kube, &spec.allow_informers, &missing),
         };
         Err(LoadProblem::Needs {
             plugin: spec.name.clone(),

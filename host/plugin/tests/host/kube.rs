@@ -3,8 +3,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use informant_cache::{SourceInfo, SourceState};
 use informant_plugin_host::{KubeApi, KubeCall, KubeError, KubeFuture, Plugin};
-use informant_spec::{KubeGrant, PluginSpec};
+use informant_spec::{Exclude, GroupVersionResource, InformerGrant, KubeGrant, KubeVerb, PluginSpec};
 use serde_json::{Value, json};
 
 use crate::world::{Reload, World, guest, idle, spec};
@@ -53,6 +54,19 @@ impl KubeApi for Cluster {
 
 pub(crate) fn grants(grants: Value) -> Vec<KubeGrant> {
     serde_json::from_value(grants).unwrap()
+}
+
+/// A grant to delete all that the informer `all` watches, except Secrets.
+fn delete_all() -> InformerGrant {
+    InformerGrant {
+        verbs: vec![KubeVerb::Delete],
+        informer: "all".to_owned(),
+        exclude: Exclude {
+            resources: vec![GroupVersionResource::new("", "v1", "secrets")],
+            versions: Vec::new(),
+        },
+        subresources: Vec::new(),
+    }
 }
 
 /// Runs a plugin that makes `calls` for an event of a pod. Returns it and the answers.
@@ -416,4 +430,101 @@ async fn an_empty_cluster_is_that_of_the_object() {
     west: v1/nodes in west
     west: v1/nodes in west
     ");
+}
+
+#[tokio::test]
+async fn informer_grant_covers_what_is_watched_where_it_is() {
+    let cluster = Cluster::answering(Some(0));
+    let world = World::with_cluster(cluster.clone());
+    let source = |cluster: &str, resource: &str, namespace: Option<&str>| {
+        world.catalog.add_source(SourceInfo {
+            informer: "all".to_owned(),
+            cluster: cluster.to_owned(),
+            api_version: "v1".to_owned(),
+            kind: "Any".to_owned(),
+            resource: resource.to_owned(),
+            namespace: namespace.map(str::to_owned),
+            namespaced: true,
+            partial: false,
+        })
+    };
+    source("", "v1/configmaps", None);
+    source("", "v1/secrets", None);
+    source("", "apps/v1/deployments", Some("web"));
+    source("west", "v1/services", None);
+    let refused = source("", "v1/endpoints", None);
+    world.catalog.source(refused).unwrap().set_state(SourceState::Forbidden);
+    let delete = |resource: &str, namespace: &str, cluster: &str| json!({ "verb": "delete", "resource": resource, "namespace": namespace, "name": "a", "cluster": cluster });
+    let calls = json!([
+        delete("v1/configmaps", "web", ""),
+        delete("apps/v1/deployments", "web", ""),
+        delete("v1/services", "web", "west"),
+        delete("v1/secrets", "web", ""),
+        delete("v1/services", "web", ""),
+        delete("apps/v1/deployments", "shop", ""),
+        delete("apps/v1beta1/deployments", "web", ""),
+        delete("v1/endpoints", "web", ""),
+        { "verb": "get", "resource": "v1/configmaps", "namespace": "web", "name": "a" },
+    ]);
+    let (_plugin, answers) = answers(&world, calls, json!([]), |spec| {
+        spec.allow_informers = vec![delete_all()];
+    })
+    .await;
+    let text: Vec<String> = answers
+        .iter()
+        .map(|answer| [answer["code"].as_str().unwrap(), message(answer)].join(" "))
+        .map(|answer| answer.trim_end().to_owned())
+        .collect();
+    insta::assert_snapshot!(text.join("\n"), @r#"
+    ok
+    ok
+    ok
+    denied delete v1/secrets "a" in namespace "web" is not granted; in config.toml, set in [plugin.guest_kube]: allow.kube = [{ verbs = ["delete"], informer = "all", exclude = ["v1/secrets"] }, { verbs = ["delete"], resource = "v1/secrets", namespaces = ["web"] }]
+    denied delete v1/services "a" in namespace "web" is not granted; the informer "all" does not watch v1/services there; in config.toml, set in [plugin.guest_kube]: allow.kube = [{ verbs = ["delete"], informer = "all", exclude = ["v1/secrets"] }, { verbs = ["delete"], resource = "v1/services", namespaces = ["web"] }]
+    denied delete apps/v1/deployments "a" in namespace "shop" is not granted; the informer "all" does not watch apps/v1/deployments there; in config.toml, set in [plugin.guest_kube]: allow.kube = [{ verbs = ["delete"], informer = "all", exclude = ["v1/secrets"] }, { verbs = ["delete"], resource = "apps/v1/deployments", namespaces = ["shop"] }]
+    denied delete apps/v1beta1/deployments "a" in namespace "web" is not granted; the informer "all" does not watch apps/v1beta1/deployments there; in config.toml, set in [plugin.guest_kube]: allow.kube = [{ verbs = ["delete"], informer = "all", exclude = ["v1/secrets"] }, { verbs = ["delete"], resource = "apps/v1beta1/deployments", namespaces = ["web"] }]
+    denied delete v1/endpoints "a" in namespace "web" is not granted; the informer "all" does not watch v1/endpoints there; in config.toml, set in [plugin.guest_kube]: allow.kube = [{ verbs = ["delete"], informer = "all", exclude = ["v1/secrets"] }, { verbs = ["delete"], resource = "v1/endpoints", namespaces = ["web"] }]
+    denied get v1/configmaps "a" in namespace "web" is not granted; in config.toml, set in [plugin.guest_kube]: allow.kube = [{ verbs = ["delete"], informer = "all", exclude = ["v1/secrets"] }, { verbs = ["get"], resource = "v1/configmaps", namespaces = ["web"] }]
+    "#);
+    assert_eq!(cluster.take().len(), 3);
+}
+
+#[tokio::test]
+async fn informer_grant_ends_with_the_watch() {
+    let cluster = Cluster::answering(Some(0));
+    let world = World::with_cluster(cluster.clone());
+    let services = world.objects_of("all", "", "Service", "v1/services");
+    let calls = json!([{ "verb": "delete", "resource": "v1/services", "namespace": "web", "name": "a" }]);
+    let plugin = world
+        .run("guest_kube", json!({ "calls": calls }), |spec| {
+            spec.allow_informers = vec![delete_all()];
+        })
+        .await;
+    let mut pods = world.pods("pods");
+    pods.attach(&plugin.listener());
+    for (name, code) in [("a", "ok"), ("b", "denied")] {
+        pods.apply(name);
+        let answer = world
+            .recorded(1, |line| line["event"] == "add" && line["object"] == name)
+            .await;
+        assert_eq!(answer[0]["code"], code, "{answer:?}");
+        drop(world.catalog.remove_source(services.id));
+    }
+    assert_eq!(cluster.take().len(), 1);
+}
+
+#[tokio::test]
+async fn informer_grant_meets_the_requirements_of_a_manifest() {
+    let world = World::new();
+    let mut granted = spec("image_mark", json!({}));
+    let with_verb = |verb| InformerGrant {
+        verbs: vec![verb],
+        ..delete_all()
+    };
+    granted.allow_informers = vec![with_verb(KubeVerb::Delete)];
+    let error = world.load(granted.clone()).await.err().unwrap().to_string();
+    let (_, line) = error.split_once("[plugin.image_mark]: ").unwrap();
+    insta::assert_snapshot!(line, @r#"allow.kube = [{ verbs = ["delete"], informer = "all", exclude = ["v1/secrets"] }, { verbs = ["patch"], resource = "v1/pods" }]"#);
+    granted.allow_informers = vec![with_verb(KubeVerb::Patch)];
+    assert!(world.load(granted).await.is_ok());
 }

@@ -1,8 +1,8 @@
 //! Grants in the form of config.toml: the line to paste that messages contain.
 
-use super::{KubeGrant, ResourceAttributes};
+use super::{InformerGrant, KubeGrant, KubeVerb, ResourceAttributes};
 
-/// The complete line `allow.kube` that grants `grants` and `more`.
+/// The complete line `allow.kube` that grants `grants`, `informers` and `more`.
 ///
 /// ```
 /// use informant_spec::{KubeGrant, KubeResource, KubeVerb, allow_line};
@@ -15,12 +15,12 @@ use super::{KubeGrant, ResourceAttributes};
 ///     subresources: Vec::new(),
 /// };
 /// assert_eq!(
-///     allow_line(&[], &[patch]),
+///     allow_line(&[], &[], &[patch]),
 ///     r#"allow.kube = [{ verbs = ["patch"], resource = "v1/pods" }]"#
 /// );
 /// ```
 #[must_use]
-pub fn allow_line(grants: &[KubeGrant], more: &[KubeGrant]) -> String {
+pub fn allow_line(grants: &[KubeGrant], informers: &[InformerGrant], more: &[KubeGrant]) -> String {
     let mut all = grants.to_vec();
     for new in more {
         match all.iter_mut().find(|grant| grant.has_scope_of(new)) {
@@ -32,33 +32,46 @@ pub fn allow_line(grants: &[KubeGrant], more: &[KubeGrant]) -> String {
             None => all.push(new.clone()),
         }
     }
-    let all: Vec<String> = all.iter().map(inline_table).collect();
+    let of_informers = informers.iter().map(of_informer);
+    let all: Vec<String> = of_informers.chain(all.iter().map(of_resource)).collect();
     format!("allow.kube = [{}]", all.join(", "))
 }
 
-fn inline_table(grant: &KubeGrant) -> String {
-    let verbs: Vec<&str> = grant.verbs.iter().map(|verb| verb.as_str()).collect();
-    let mut keys = vec![
-        format!("verbs = {}", list(&verbs)),
-        format!("resource = \"{}\"", grant.resource),
-    ];
-    keys.extend(
-        grant
-            .namespaces
-            .as_ref()
-            .map(|words| format!("namespaces = {}", list(words))),
-    );
-    keys.extend(grant.names.as_ref().map(|words| format!("names = {}", list(words))));
-    if !grant.subresources.is_empty() {
-        keys.push(format!("subresources = {}", list(&grant.subresources)));
+fn of_resource(grant: &KubeGrant) -> String {
+    let mut keys = vec![verbs(&grant.verbs), format!("resource = \"{}\"", grant.resource)];
+    keys.extend(grant.namespaces.as_deref().map(|words| key("namespaces", words)));
+    keys.extend(grant.names.as_deref().map(|words| key("names", words)));
+    keys.extend(subresources(&grant.subresources));
+    inline_table(&keys)
+}
+
+fn of_informer(grant: &InformerGrant) -> String {
+    let mut keys = vec![verbs(&grant.verbs), format!("informer = {:?}", grant.informer)];
+    if !grant.exclude.is_empty() {
+        let excluded: Vec<String> = grant.exclude.entries().map(|(text, _)| text).collect();
+        keys.push(key("exclude", &excluded));
     }
+    keys.extend(subresources(&grant.subresources));
+    inline_table(&keys)
+}
+
+fn inline_table(keys: &[String]) -> String {
     format!("{{ {} }}", keys.join(", "))
 }
 
+fn verbs(verbs: &[KubeVerb]) -> String {
+    let verbs: Vec<&str> = verbs.iter().map(|verb| verb.as_str()).collect();
+    key("verbs", &verbs)
+}
+
+fn subresources(subresources: &[String]) -> Option<String> {
+    (!subresources.is_empty()).then(|| key("subresources", subresources))
+}
+
 /// A list of strings. Rust's escaping is enough for the contents of grants.
-fn list(words: &[impl AsRef<str>]) -> String {
+fn key(name: &str, words: &[impl AsRef<str>]) -> String {
     let words: Vec<String> = words.iter().map(|word| format!("{:?}", word.as_ref())).collect();
-    format!("[{}]", words.join(", "))
+    format!("{name} = [{}]", words.join(", "))
 }
 
 impl ResourceAttributes<'_> {

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::is_segment;
+use crate::resource::GroupVersionResource;
 
 /// A resource by group, version and plural: `v1/pods`, `apps/v1/deployments`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -130,5 +131,21 @@ impl TryFrom<String> for KubeResource {
 impl From<KubeResource> for String {
     fn from(resource: KubeResource) -> String {
         resource.to_string()
+    }
+}
+
+impl From<&KubeResource> for GroupVersionResource {
+    fn from(resource: &KubeResource) -> GroupVersionResource {
+        GroupVersionResource::new(&resource.group, &resource.version, &resource.plural)
+    }
+}
+
+impl From<&GroupVersionResource> for KubeResource {
+    fn from(resource: &GroupVersionResource) -> KubeResource {
+        KubeResource {
+            group: resource.group.clone(),
+            version: resource.version.clone(),
+            plural: resource.plural.clone(),
+        }
     }
 }

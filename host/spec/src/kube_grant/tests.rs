@@ -1,4 +1,6 @@
 use super::*;
+use crate::resource::GroupVersionResource;
+use crate::resource_pattern::{Exclude, ResourcePattern};
 
 fn grant(json: &str) -> KubeGrant {
     let grant: KubeGrant = serde_json::from_str(json).unwrap();
@@ -155,8 +157,8 @@ fn a_requirement_can_be_met_by_several_grants() {
     let get = grant(r#"{"verbs": ["get"], "resource": "v1/pods"}"#);
     let patch_in_b = grant(r#"{"verbs": ["patch"], "resource": "v1/pods", "namespaces": ["b"]}"#);
     let needs = [need.clone()];
-    assert_eq!(unmet(&needs, &[in_a.clone(), get.clone(), patch_in_b]), []);
-    let missing = unmet(&needs, &[in_a, get]);
+    assert_eq!(unmet(&needs, &[in_a.clone(), get.clone(), patch_in_b], &[]), []);
+    let missing = unmet(&needs, &[in_a, get], &[]);
     assert_eq!(
         missing,
         [KubeGrant {
@@ -171,8 +173,8 @@ fn a_requirement_without_namespaces_is_met_by_any_namespace() {
     let need = [grant(r#"{"verbs": ["patch"], "resource": "v1/pods"}"#)];
     let in_one = grant(r#"{"verbs": ["patch"], "resource": "v1/pods", "namespaces": ["a"], "names": ["x"]}"#);
     let of_status = grant(r#"{"verbs": ["patch"], "resource": "v1/pods", "subresources": ["status"]}"#);
-    assert_eq!(unmet(&need, &[in_one]), []);
-    assert_eq!(unmet(&need, &[of_status]), need);
+    assert_eq!(unmet(&need, &[in_one], &[]), []);
+    assert_eq!(unmet(&need, &[of_status], &[]), need);
 }
 
 #[test]
@@ -184,7 +186,7 @@ fn the_suggested_line_keeps_existing_grants_and_joins_verbs() {
     let resource = pods();
     let call = patch(&resource, "web", "a");
     insta::assert_snapshot!(
-        allow_line(&granted, &[call.suggested_grant()]),
+        allow_line(&granted, &[], &[call.suggested_grant()]),
         @r#"allow.kube = [{ verbs = ["get", "patch"], resource = "v1/pods", namespaces = ["web"] }, { verbs = ["list"], resource = "v1/nodes" }]"#
     );
     let status = ResourceAttributes {
@@ -193,7 +195,99 @@ fn the_suggested_line_keeps_existing_grants_and_joins_verbs() {
         ..call
     };
     insta::assert_snapshot!(
-        allow_line(&[], &[status.suggested_grant()]),
+        allow_line(&[], &[], &[status.suggested_grant()]),
         @r#"allow.kube = [{ verbs = ["patch"], resource = "v1/pods", subresources = ["status"] }]"#
     );
+}
+
+fn of_informer(verbs: &[KubeVerb], exclude: &str) -> InformerGrant {
+    InformerGrant {
+        verbs: verbs.to_vec(),
+        informer: "all".to_owned(),
+        exclude: Exclude {
+            resources: vec![GroupVersionResource::new("", "v1", "secrets")],
+            versions: vec![ResourcePattern::parse(exclude).unwrap()],
+        },
+        subresources: Vec::new(),
+    }
+}
+
+#[test]
+fn an_informer_grant_is_of_its_verbs_without_exclusions() {
+    let grant = of_informer(&[KubeVerb::Delete], "apps/v1/*");
+    let allowed = |verb: KubeVerb, resource: &str, subresource: &str| {
+        grant.allows_if_watched(&ResourceAttributes {
+            verb,
+            resource: &KubeResource::parse(resource).unwrap(),
+            namespace: "web",
+            name: "a",
+            subresource,
+        })
+    };
+    assert!(allowed(KubeVerb::Delete, "v1/pods", ""));
+    assert!(allowed(KubeVerb::Delete, "batch/v1/jobs", ""));
+    for (verb, resource, subresource) in [
+        (KubeVerb::Get, "v1/pods", ""),
+        (KubeVerb::Delete, "v1/pods", "status"),
+        (KubeVerb::Delete, "v1/secrets", ""),
+        (KubeVerb::Delete, "v2/secrets", ""),
+        (KubeVerb::Delete, "apps/v1/deployments", ""),
+        (KubeVerb::Delete, "apps/v1beta1/deployments", ""),
+    ] {
+        assert!(!allowed(verb, resource, subresource), "{verb} {resource} {subresource}");
+    }
+}
+
+#[test]
+fn an_informer_grant_of_subresources_is_not_of_the_object() {
+    let grant = InformerGrant {
+        subresources: vec!["status".to_owned()],
+        ..of_informer(&[KubeVerb::Patch], "apps/v1/*")
+    };
+    let resource = pods();
+    let call = patch(&resource, "web", "a");
+    assert!(!grant.allows_if_watched(&call));
+    let of_status = ResourceAttributes {
+        subresource: "status",
+        ..call
+    };
+    assert!(grant.allows_if_watched(&of_status));
+    let wildcard = InformerGrant {
+        subresources: vec!["*".to_owned()],
+        ..grant.clone()
+    };
+    let no_verbs = InformerGrant { verbs: vec![], ..grant };
+    insta::assert_snapshot!([wildcard, no_verbs].map(|grant| grant.validate().unwrap_err()).join("\n"), @r#"
+    `subresources` has "*", which is not a valid name; there are no wildcards
+    `verbs` is empty; list at least one of get, list, create, update, patch, delete
+    "#);
+}
+
+#[test]
+fn an_informer_grant_meets_needs_that_it_does_not_exclude() {
+    let grants = [of_informer(&[KubeVerb::Patch, KubeVerb::Delete], "apps/v1/*")];
+    let needs = [
+        r#"{"verbs": ["get", "patch"], "resource": "v1/pods", "namespaces": ["a"]}"#,
+        r#"{"verbs": ["delete"], "resource": "apps/v1/deployments"}"#,
+        r#"{"verbs": ["patch"], "resource": "v1/pods", "subresources": ["status"]}"#,
+    ];
+    let missing = unmet(&needs.map(grant), &[], &grants);
+    insta::assert_snapshot!(
+        allow_line(&[], &grants, &missing),
+        @r#"allow.kube = [{ verbs = ["patch", "delete"], informer = "all", exclude = ["v1/secrets", "apps/v1/*"] }, { verbs = ["get"], resource = "v1/pods", namespaces = ["a"] }, { verbs = ["delete"], resource = "apps/v1/deployments" }, { verbs = ["patch"], resource = "v1/pods", subresources = ["status"] }]"#
+    );
+}
+
+#[test]
+fn an_informer_grant_becomes_grants_of_resources() {
+    let of = of_informer(&[KubeVerb::Delete], "apps/v1/*");
+    let resource = |group: &str, plural: &str| GroupVersionResource::new(group, "v1", plural);
+    let everywhere = of.of_resource(&resource("batch", "jobs"), &[]).unwrap();
+    let in_web = of.of_resource(&resource("", "pods"), &["web".to_owned()]).unwrap();
+    insta::assert_snapshot!(
+        allow_line(&[everywhere, in_web], &[], &[]),
+        @r#"allow.kube = [{ verbs = ["delete"], resource = "batch/v1/jobs" }, { verbs = ["delete"], resource = "v1/pods", namespaces = ["web"] }]"#
+    );
+    assert_eq!(of.of_resource(&resource("", "secrets"), &[]), None);
+    assert_eq!(of.of_resource(&resource("apps", "deployments"), &[]), None);
 }

@@ -104,6 +104,7 @@ fn runs(file: &PluginSpec, running: &PluginSpec) -> bool {
         && file.informers == running.informers
         && file.selection == running.selection
         && file.allow_kube == running.allow_kube
+        && file.allow_informers == running.allow_informers
         && file.allow_http == running.allow_http
 }
 

@@ -8,11 +8,10 @@ use std::time::Duration;
 use http::Request;
 use informant_config::{ClusterSection, Config, InformerSection, Problem, Resources};
 use informant_informer::{
-    ApiErrorCause, Discovered, DiscoveryError, Exclusion, SourceSpec, TokioEnvironment, UnusedExclusion, discover,
-    discover_matching, try_request,
+    ApiErrorCause, Discovered, DiscoveryError, Exclusion, ServedResources, SourceSpec, TokioEnvironment,
+    UnusedExclusion, discover, discover_matching, try_request,
 };
-use informant_spec::Required;
-use informant_spec::ResourcePattern;
+use informant_spec::{GroupVersionResource, Required, ResourcePattern};
 use kube::Client;
 use serde::Deserialize;
 use serde_json::json;
@@ -33,8 +32,13 @@ pub(super) struct ClusterReport {
     pub(super) discovered: BTreeMap<String, Discovered>,
     /// The effect of each informer's `exclude` entries, in each cluster that answered.
     exclusions: Vec<(String, BTreeMap<String, Exclusion>)>,
+    /// What each informer watches in each cluster of which that is known completely.
+    watched: Vec<(String, Watched)>,
     pub(super) findings: Findings,
 }
+
+/// The resources that an informer watches in a cluster.
+pub(super) type Watched = Vec<GroupVersionResource>;
 
 /// A reachable cluster, and its name in messages.
 pub(super) struct ReachableCluster<'c> {
@@ -86,12 +90,13 @@ pub(super) async fn check(config: &Config, clusters: &[&str], flags: &ClusterFla
         }
         all.findings.add(report.findings);
         all.exclusions.extend(report.exclusions);
+        all.watched.extend(report.watched);
         all
     });
-    report
-        .findings
-        .problems
-        .extend(unused_excludes(config, &report.exclusions));
+    let unused = unused_excludes(config, &report.exclusions);
+    report.findings.problems.extend(unused);
+    let unused = grants::unused_excludes(config, &report.watched);
+    report.findings.problems.extend(unused);
     report
 }
 
@@ -114,6 +119,8 @@ async fn check_one(config: &Config, name: &str, flags: &ClusterFlags, required: 
         client: reached.client,
     };
     let informers = config.informers.iter();
+    // What is known of it, also if some group did not answer.
+    let mut watched: BTreeMap<&str, Watched> = BTreeMap::new();
     for (informer, section) in
         informers.filter(|(_, section)| config.clusters_of(section).any(|cluster| cluster == name))
     {
@@ -121,7 +128,16 @@ async fn check_one(config: &Config, name: &str, flags: &ClusterFlags, required: 
             Resources::One(resource) => resource,
             Resources::Several(pattern) => {
                 match check_pattern(&cluster, informer, section, pattern, &mut report.findings).await {
-                    Ok(exclusions) => report.exclusions.push((informer.clone(), exclusions)),
+                    Ok(served) => {
+                        let namespaced = |found: &&Discovered| section.namespaces.is_empty() || found.namespaced;
+                        let resources = served.resources.values().filter(namespaced);
+                        let resources: Watched = resources.map(|found| found.gvr.clone()).collect();
+                        if served.unread.is_empty() {
+                            report.watched.push((informer.clone(), resources.clone()));
+                        }
+                        watched.insert(informer, resources);
+                        report.exclusions.push((informer.clone(), served.exclusions));
+                    }
                     Err(why) => {
                         let problem = unreachable(&format!("{}: {why}", reached.url));
                         report.findings.problems.push(problem);
@@ -142,6 +158,8 @@ async fn check_one(config: &Config, name: &str, flags: &ClusterFlags, required: 
         match answer {
             Ok(discovered) => {
                 check_informer(&cluster, informer, section, &discovered, &mut report.findings).await;
+                report.watched.push((informer.clone(), vec![discovered.gvr.clone()]));
+                watched.insert(informer, vec![discovered.gvr.clone()]);
                 report.discovered.insert(informer.clone(), discovered);
             }
             Err(DiscoveryError::Api { source, .. }) => {
@@ -163,7 +181,7 @@ async fn check_one(config: &Config, name: &str, flags: &ClusterFlags, required: 
         }
     }
     report.findings.problems.extend(namespaces::missing(&cluster).await);
-    report.findings.add(grants::check(config, &cluster).await);
+    report.findings.add(grants::check(config, &cluster, &watched).await);
     if config.admin.cluster == name {
         report.findings.add(admin::reviews(config, &cluster).await);
     }
@@ -260,14 +278,14 @@ async fn check_field_selector(
 }
 
 /// Checks what a pattern matches now: one line for all readable resources, and one problem for all forbidden ones.
-/// Returns the effect of its `exclude` entries.
+/// Returns what is served.
 async fn check_pattern(
     cluster: &ReachableCluster<'_>,
     name: &str,
     section: &InformerSection,
     pattern: &ResourcePattern,
     findings: &mut Findings,
-) -> Result<BTreeMap<String, Exclusion>, String> {
+) -> Result<ServedResources, String> {
     let environment = Arc::new(TokioEnvironment::current(0));
     let discovery = discover_matching(&cluster.client, environment, pattern, &section.exclude);
     let served = match tokio::time::timeout(RESPONSE_MAX, discovery).await {
@@ -308,7 +326,7 @@ async fn check_pattern(
         let problem = cluster.config.problem(section.resource.position, message);
         findings.problems.push(problem.help(help));
     }
-    Ok(served.exclusions)
+    Ok(served)
 }
 
 /// Checks whether an informer may list and watch in one namespace, or in all.

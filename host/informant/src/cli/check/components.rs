@@ -155,7 +155,7 @@ fn check_keys(config: &Config, name: &str, section: &PluginSection, inspection: 
 /// does not call.
 fn check_kube(config: &Config, name: &str, section: &PluginSection, inspection: &Inspection) -> Option<Problem> {
     let imports_kube = inspection.script_imports.iter().any(|import| import == "kube");
-    (imports_kube && section.spec.allow_kube.is_empty()).then(|| {
+    (imports_kube && !section.spec.may_call_kube()).then(|| {
         let message = format!("[plugin.{name}] imports kube, but may make no Kubernetes call");
         let problem = config.problem(section.positions.component, message);
         problem

@@ -73,7 +73,7 @@ fn text(name: &str, content: &str, inspection: &Inspection, objects: &[(String, 
     text.extend(["[plugin.", name, "]\n", content, "\ninformers = [", &names, "]\n"]);
     let needs = inspection.manifest.kube_requirements();
     if !needs.is_empty() {
-        text.extend([&allow_line(&[], &needs), "\n"]);
+        text.extend([&allow_line(&[], &[], &needs), "\n"]);
     }
     if inspection.manifest.needs_events() {
         text.extend([ALLOW_EVENTS, "\n"]);

@@ -7,7 +7,7 @@ use informant_apiserver::Kind;
 use informant_config::{FilePosition, Problem, Problems};
 use informant_plugin_host::Role;
 use informant_spec::suggest::did_you_mean;
-use informant_spec::{PluginSpec, WaitFor};
+use informant_spec::{GroupVersionResource, KubeVerb, PluginSpec, WaitFor};
 use serde_json::Value;
 
 use super::prepare::{Prepared, is_definition, watches};
@@ -130,6 +130,7 @@ impl Checks<'_> {
     fn given(&mut self, object: &Object, what: &str) {
         let Some(kind) = self.kind(object) else { return };
         let resource = resource_of(&kind);
+        // What a grant for an informer covers is watched anyway.
         let is_granted = |spec: &PluginSpec| {
             spec.allow_kube
                 .iter()
@@ -293,19 +294,29 @@ impl Checks<'_> {
         let member = |name: &str| entry.pattern.get(name).and_then(Value::as_str);
         let (verb, object) = (member("verb"), member("object"));
         let resource = object.map(|object| object.split(' ').next().unwrap_or_default().to_owned());
-        if let Some(resource) = &resource
-            && self.kind_at(entry.position, resource).is_none()
-        {
-            return;
+        let mut kind = None;
+        if let Some(resource) = &resource {
+            kind = self.kind_at(entry.position, resource);
+            if kind.is_none() {
+                return;
+            }
         }
+        let has_verb = |verbs: &[KubeVerb]| verb.is_none_or(|verb| verbs.iter().any(|other| other.as_str() == verb));
+        let informers = &self.prepared.config.informers;
         let is_granted = |spec: &PluginSpec| {
-            spec.allow_kube.iter().any(|grant| {
-                let is_verb = verb.is_none_or(|verb| grant.verbs.iter().any(|other| other.as_str() == verb));
-                is_verb
-                    && resource
-                        .as_ref()
-                        .is_none_or(|resource| grant.resource.to_string() == *resource)
-            })
+            let by_resource = spec.allow_kube.iter().any(|grant| {
+                let is_of = |resource: &String| grant.resource.to_string() == *resource;
+                has_verb(&grant.verbs) && resource.as_ref().is_none_or(is_of)
+            });
+            let by_informer = spec.allow_informers.iter().any(|grant| {
+                let is_of = |kind: &Kind| {
+                    let resource = GroupVersionResource::new(&kind.group, &kind.version, &kind.plural);
+                    let section = informers.get(&grant.informer);
+                    section.is_some_and(|section| watches(section, kind)) && grant.of_resource(&resource, &[]).is_some()
+                };
+                has_verb(&grant.verbs) && kind.as_ref().is_none_or(is_of)
+            });
+            by_resource || by_informer
         };
         if !self.spec().is_some_and(is_granted) {
             let what = format!(

@@ -26,7 +26,7 @@ impl KubeCaller {
         self.check()?;
         let plugin = &self.plugin;
         let (mut address, action) = (KubeAddress::try_from(address)?, action?);
-        authorize(&plugin.plugin, &self.grants.get(), &address, &action)?;
+        authorize(plugin, &self.grants.get(), &address, &action)?;
         let made = gate::name_made(&address, &action)?;
         check_repeatable(&address, &action, &made)?;
         address.cluster = gate::api(plugin)?.cluster(&address.cluster)?;

@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 
 use super::api::{KubeAction, KubeAddress, KubeApi, KubeCall, KubeError, KubeErrorCode, KubePatchKind, KubePurpose};
 use super::document;
-use super::plugin::{KubeGrants, KubePlugin};
+use super::plugin::{IsWatched, KubeGrants, KubePlugin};
 use super::writes::{Target, WriteInFlight};
 use super::{KUBE_ANSWER_BYTES_MAX, KUBE_DOCUMENT_BYTES_MAX};
 use crate::capability::parts::Current;
@@ -41,7 +41,7 @@ pub(crate) async fn send(
     way: Way<'_>,
 ) -> Result<Vec<u8>, KubeError> {
     let mut granted = grants.get();
-    authorize(&plugin.plugin, &granted, &address, &action)?;
+    authorize(plugin, &granted, &address, &action)?;
     let began = plugin.env.now();
     let _permit = match way.turns {
         Some(turns) => {
@@ -53,7 +53,7 @@ pub(crate) async fn send(
             })?;
             // Grants and dry run may have changed meanwhile.
             granted = grants.get();
-            authorize(&plugin.plugin, &granted, &address, &action)?;
+            authorize(plugin, &granted, &address, &action)?;
             permit.ok()
         }
         None => None,
@@ -208,8 +208,20 @@ pub(crate) fn describe(address: &KubeAddress, action: &KubeAction) -> String {
 
 /// Rejects calls that are not granted, invalid or too large.
 pub(super) fn authorize(
+    plugin: &KubePlugin,
+    grants: &KubeGrants,
+    address: &KubeAddress,
+    action: &KubeAction,
+) -> Result<(), KubeError> {
+    let is_watched =
+        |informer: &str, call: &ResourceAttributes<'_>| plugin.is_watched(informer, &address.cluster, call);
+    authorize_where(&plugin.plugin, grants, &is_watched, address, action)
+}
+
+pub(super) fn authorize_where(
     plugin: &str,
     grants: &KubeGrants,
+    is_watched: IsWatched<'_>,
     address: &KubeAddress,
     action: &KubeAction,
 ) -> Result<(), KubeError> {
@@ -242,7 +254,7 @@ pub(super) fn authorize(
     }
     let made = name_made(address, action)?;
     let call = attributes(address, action, &made);
-    grants.authorize(plugin, &call)?;
+    grants.authorize(plugin, is_watched, &call)?;
     match action {
         // It may create the object.
         KubeAction::Patch(KubePatchKind::Apply, document, _) | KubeAction::Update(document, _)
@@ -252,7 +264,7 @@ pub(super) fn authorize(
                 verb: KubeVerb::Create,
                 ..call
             };
-            grants.authorize(plugin, &create)
+            grants.authorize(plugin, is_watched, &create)
         }
         _ => Ok(()),
     }

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use informant_cache::{Catalog, Environment, Moment};
+use informant_cache::{Catalog, Environment, Moment, Source, SourceState};
 use informant_object::{KeyRef, SourceId};
-use informant_spec::{KubeGrant, KubeVerb, PluginSpec, ResourceAttributes, allow_line};
+use informant_spec::{InformerGrant, KubeGrant, KubeVerb, PluginSpec, ResourceAttributes, allow_line};
 use tokio::sync::Semaphore;
 
 use super::api::{KubeApi, KubeError, KubeErrorCode, KubeWrite};
@@ -19,9 +19,13 @@ use crate::sync::lock;
 /// What a section of config.toml grants on the cluster, and as whom the plugin acts there.
 pub(crate) struct KubeGrants {
     grants: Vec<KubeGrant>,
+    informers: Vec<InformerGrant>,
     /// The user; none: Informant's own.
     identity: Option<Arc<str>>,
 }
+
+/// Whether an informer watches what a call is about, in the call's cluster and namespace.
+pub(super) type IsWatched<'a> = &'a dyn Fn(&str, &ResourceAttributes<'_>) -> bool;
 
 /// State shared by all instances of one plugin.
 pub(crate) struct KubePlugin {
@@ -124,6 +128,20 @@ impl KubePlugin {
         Arc::clone(&lock(&self.grants))
     }
 
+    /// Whether `informer` watches what a call to `cluster` is about, at this moment. A call without a namespace is
+    /// about all of them.
+    pub(super) fn is_watched(&self, informer: &str, cluster: &str, call: &ResourceAttributes<'_>) -> bool {
+        let Some(Ok(cluster)) = self.api.as_ref().map(|api| api.cluster(cluster)) else {
+            return false;
+        };
+        let resource = call.resource.to_string();
+        self.catalog.sources_of(informer).iter().any(|source| {
+            let info = source.info();
+            let reads_namespace = info.namespace.as_ref().is_none_or(|own| own == call.namespace);
+            info.cluster == cluster && info.resource == resource && reads_namespace && is_readable(source)
+        })
+    }
+
     pub(super) fn permits(&self) -> Arc<Semaphore> {
         Arc::clone(&lock(&self.permits).1)
     }
@@ -138,6 +156,7 @@ impl KubeGrants {
     pub(super) fn new(spec: &PluginSpec) -> KubeGrants {
         KubeGrants {
             grants: spec.allow_kube.clone(),
+            informers: spec.allow_informers.clone(),
             identity: identity_of(spec),
         }
     }
@@ -146,19 +165,47 @@ impl KubeGrants {
         self.identity.clone()
     }
 
-    /// Checks that `call` is granted to `plugin`; the error has the line of config.toml that would grant it.
-    pub(super) fn authorize(&self, plugin: &str, call: &ResourceAttributes<'_>) -> Result<(), KubeError> {
-        let grants = &self.grants;
+    /// Checks that `call` is granted to `plugin`; the error has the line of config.toml that would grant it. A grant
+    /// for an informer is one for what it watches at this moment, which `is_watched` knows.
+    pub(super) fn authorize(
+        &self,
+        plugin: &str,
+        is_watched: IsWatched<'_>,
+        call: &ResourceAttributes<'_>,
+    ) -> Result<(), KubeError> {
+        let KubeGrants { grants, informers, .. } = self;
         if grants.iter().any(|grant| grant.allows(call)) {
             return Ok(());
         }
+        let mut unwatched = String::new();
+        for grant in informers.iter().filter(|grant| grant.allows_if_watched(call)) {
+            if is_watched(&grant.informer, call) {
+                return Ok(());
+            }
+            unwatched += &format!(
+                "; the informer {:?} does not watch {} there",
+                grant.informer, call.resource
+            );
+        }
         let message = format!(
-            "{} is not granted; in config.toml, set in [plugin.{}]: {}",
+            "{} is not granted{}; in config.toml, set in [plugin.{}]: {}",
             call,
+            unwatched,
             plugin,
-            allow_line(grants, &[call.suggested_grant()])
+            allow_line(grants, informers, &[call.suggested_grant()])
         );
         Err(KubeError::new(KubeErrorCode::Denied, message))
+    }
+}
+
+/// Whether `source` is watched, or may be soon: not if the API server has refused it from the start, or does not serve
+/// it.
+fn is_readable(source: &Source) -> bool {
+    use SourceState::{Forbidden, Refused, Stopped, WaitingForResource};
+    match source.state() {
+        Stopped => false,
+        Forbidden | Refused | WaitingForResource => source.is_synced(),
+        _ => true,
     }
 }
 
