@@ -207,6 +207,11 @@ declare module "informant" {
     owns?: RelatedRule[];
     /** Other kinds that lead to them. Each needs `by`. */
     watches?: RelatedRule[];
+    /**
+     * The shortest time from the end of one call for an object to the start of the next: "500ms", "10s". The section's
+     * `min-interval` overrides it.
+     */
+    minInterval?: string;
   }
 
   /** When `onTimer` is called: at the times of `cron`, or each time that the duration `every` has passed. */

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use informant_object::LabelSelector;
 use informant_spec::{
-    ContentSource, Digest, EventSelection, HttpGrant, INSTANCES_MAX, InformerGrant, KubeGrant, Limits, OnFailure,
-    PluginSpec, ReplayPolicy, Required, RetryPolicy, ServiceAccount, Suffix, WAIT_FOR_MAX_DEFAULT, WaitFor,
+    CALL_INTERVAL_MAX, CALL_INTERVAL_MIN, ContentSource, Digest, EventSelection, HttpGrant, INSTANCES_MAX,
+    InformerGrant, KubeGrant, Limits, OnFailure, PluginSpec, ReplayPolicy, Required, RetryPolicy, ServiceAccount,
+    Suffix, WAIT_FOR_MAX_DEFAULT, WaitFor,
 };
 
 use crate::allow::{self, InformerGrantPositions};
@@ -25,10 +26,6 @@ const PLANNED: &Planned = &[("cache-beyond-identity", "remove it")];
 const RETRY_WAIT_MIN: Duration = Duration::from_millis(10);
 /// Longest wait before a retry.
 const RETRY_WAIT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
-/// Shortest interval between two calls for one object.
-const INTERVAL_MIN: Duration = Duration::from_millis(10);
-/// Longest interval between two calls for one object.
-const INTERVAL_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// Shortest limit on the wait before the first calls.
 const WAIT_FOR_MAX_MIN: Duration = Duration::from_secs(1);
 /// Longest limit on the wait before the first calls.
@@ -147,7 +144,7 @@ fn read_keys(name: &str, table: &Table<'_>, runners: &ScriptRunnersSection) -> O
         config: config.value,
         limits: read_limits(table),
         resync: table.duration("resync", RESYNC_MIN..=RESYNC_MAX),
-        min_interval: table.duration("min-interval", INTERVAL_MIN..=INTERVAL_MAX),
+        min_interval: table.duration("min-interval", CALL_INTERVAL_MIN..=CALL_INTERVAL_MAX),
         timers: timers::read(table),
         calls_per_second_max: table.rate("max-rate", 1..=CALLS_PER_SECOND_MAX),
         wait_for: table.choice("wait-for", &WAIT_FOR).unwrap_or_default(),

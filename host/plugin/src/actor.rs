@@ -39,6 +39,7 @@ use std::time::Duration;
 
 use informant_cache::listener::{Delivery, Pause};
 use informant_cache::{ListenerHandle, LogThrottle, Moment, ReadyWatch};
+use informant_spec::PluginSpec;
 use tokio_util::sync::CancellationToken;
 
 use crate::actor::live_status::LiveStatus;
@@ -94,6 +95,8 @@ pub(crate) struct PluginContext {
     pub(crate) outcomes: Arc<Outcomes>,
     /// The configuration of new instances. Each actor has that of its own instance.
     config: Mutex<Arc<PluginConfig>>,
+    /// The shortest time between two calls for one object, by the manifest of the event actor's version.
+    min_interval: Mutex<Option<Duration>>,
     pub(crate) probation: Probation,
     pub(crate) overruns: Arc<OverrunHistory>,
     /// Calls that are captured.
@@ -200,6 +203,7 @@ impl PluginContext {
             captures: Arc::default(),
             denials: Mutex::new(LogThrottle::new(1, DENIED_MEMORY_WARNING_PERIOD)),
             timers: Mutex::default(),
+            min_interval: Mutex::new(version.manifest.min_interval()),
             _ready: ready,
             status: Mutex::new(LiveStatus {
                 instances: BTreeMap::new(),
@@ -236,9 +240,7 @@ impl PluginContext {
 
     pub(crate) fn apply(&self, config: &Arc<PluginConfig>) {
         let now = self.now();
-        self.listener
-            .control()
-            .set_options(self.runtime.listener_options(&config.spec), now);
+        self.set_listener_options(&config.spec);
         let paused = config.spec.paused;
         if paused != self.config().spec.paused {
             self.set_paused(paused.then_some(PausedBy::Section));
@@ -353,9 +355,18 @@ impl PluginContext {
         self.listener.control().end_slow_downs(now) || were_spaced
     }
 
+    fn set_listener_options(&self, spec: &PluginSpec) {
+        let options = self.runtime.listener_options(spec, *lock(&self.min_interval));
+        self.listener.control().set_options(options, self.now());
+    }
+
     /// Puts the manifest of a version to work.
     pub(crate) fn activate(&self, manifest: &Arc<Manifest>) {
         self.capabilities.activate(manifest);
+        let min_interval = manifest.min_interval();
+        if std::mem::replace(&mut *lock(&self.min_interval), min_interval) != min_interval {
+            self.set_listener_options(&self.config().spec);
+        }
         let relations = relations::of_manifest(manifest, &self.runtime.services.catalog);
         self.listener.control().set_relations(relations);
     }

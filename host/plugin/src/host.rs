@@ -257,7 +257,8 @@ impl PluginHost {
         let (runtime, config) = (&self.0, PluginConfig::new(spec));
         let version = runtime.load_version(content, &config).await?;
         runtime.check_version(&version, &config.spec)?;
-        let listener = ListenerHandle::named(&config.spec.name, runtime.listener_options(&config.spec));
+        let options = runtime.listener_options(&config.spec, version.manifest.min_interval());
+        let listener = ListenerHandle::named(&config.spec.name, options);
         listener.control().set_catalog(runtime.services.catalog.clone());
         if config.spec.limits.instances > 1 {
             listener.consumer().set_lanes(

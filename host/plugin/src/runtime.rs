@@ -5,6 +5,7 @@ pub(crate) mod clock_watch;
 pub(crate) mod load_turns;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use informant_cache::{Environment, Moment, listener};
 use informant_spec::{Content, ContentSource, Digest, INSTANCES_MAX, Language, OnFailure, PluginSpec, Suffix};
@@ -281,12 +282,17 @@ impl Runtime {
         }
     }
 
-    pub(crate) fn listener_options(&self, spec: &PluginSpec) -> listener::ListenerOptions {
+    /// `min_interval` is that of the manifest.
+    pub(crate) fn listener_options(
+        &self,
+        spec: &PluginSpec,
+        min_interval: Option<Duration>,
+    ) -> listener::ListenerOptions {
         listener::ListenerOptions {
             pending_events_max: spec.limits.pending,
             pending_bytes_max: pending_bytes_max(self.services.catalog.budget().max_bytes()),
             resync: spec.resync,
-            min_interval: spec.min_interval,
+            min_interval: spec.min_interval.or(min_interval),
             calls_per_second_max: spec.calls_per_second_max,
             on_failure: match spec.on_failure {
                 OnFailure::Skip => listener::FailurePolicy::Skip,

@@ -57,7 +57,7 @@ pub use kube_grant::{
 };
 pub use language::{Language, Suffix};
 pub use limits::{INSTANCES_MAX, Limits};
-pub use plugin::{ALLOW_EVENTS, PluginSpec, WAIT_FOR_MAX_DEFAULT};
+pub use plugin::{ALLOW_EVENTS, CALL_INTERVAL_MAX, CALL_INTERVAL_MIN, PluginSpec, WAIT_FOR_MAX_DEFAULT};
 pub use policy::{OnFailure, ReplayPolicy, Required, RetryPolicy, StoredContent, WaitFor};
 pub use resource::{GroupVersionResource, group_version_path};
 pub use resource_name::{ResourceName, ResourceNameError};

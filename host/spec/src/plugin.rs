@@ -16,6 +16,12 @@ use crate::timer::Schedule;
 /// objects takes.
 pub const WAIT_FOR_MAX_DEFAULT: Duration = Duration::from_secs(2 * 60);
 
+/// The shortest interval between two calls for one object.
+pub const CALL_INTERVAL_MIN: Duration = Duration::from_millis(10);
+
+/// The longest interval between two calls for one object.
+pub const CALL_INTERVAL_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// The line of a section that grants Kubernetes Events.
 pub const ALLOW_EVENTS: &str = "allow.events = true";
 
@@ -49,7 +55,7 @@ pub struct PluginSpec {
     /// The resync period; none: no resync.
     pub resync: Option<Duration>,
     /// The shortest time between the starts of two calls for one object, of a reconciler from the end of one to the
-    /// start of the next; none: no limit.
+    /// start of the next; none: that of the manifest, or no limit.
     pub min_interval: Option<Duration>,
     /// Schedules of its timers that take the place of those in its manifest, by name.
     pub timers: Vec<(String, Schedule)>,

@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 )
 
 // manifest is the document that describe returns. No member is written at its default, so that a plugin works with
@@ -185,6 +186,12 @@ func check(handled, indexed []*rule) error {
 	return nil
 }
 
+// The intervals of MinInterval.
+const (
+	shortestInterval = 10 * time.Millisecond
+	longestInterval  = 24 * time.Hour
+)
+
 // checkReconciler finds contradictions between Reconcile and the handlers.
 func (r *registry) checkReconciler() error {
 	reconciled := slices.DeleteFunc(slices.Clone(r.rules), func(r *rule) bool { return r.reconcile == nil })
@@ -196,8 +203,12 @@ func (r *registry) checkReconciler() error {
 		return fmt.Errorf("%v has Reconcile and %v handles events: a plugin does one of both", reconciled[0], handled[0])
 	}
 	for _, rule := range r.rules {
-		if rule.reconcile == nil && (rule.owns != nil || rule.watches != nil || rule.when != nil) {
-			return fmt.Errorf("%v: Owns, Watches and When belong to Reconcile, which it lacks", rule)
+		of := rule.owns != nil || rule.watches != nil || rule.when != nil || rule.minInterval != nil
+		if rule.reconcile == nil && of {
+			return fmt.Errorf("%v: Owns, Watches, When and MinInterval belong to Reconcile, which it lacks", rule)
+		}
+		if i := rule.minInterval; i != nil && (*i < shortestInterval || *i > longestInterval) {
+			return fmt.Errorf("%v has the MinInterval %v: pass 10 ms to 24 h", rule, *i)
 		}
 	}
 	return nil

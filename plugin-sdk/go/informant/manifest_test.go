@@ -256,11 +256,12 @@ func TestReconcilerNamesWhatLeadsToIt(t *testing.T) {
 		informant.For[Pod]("v1", "Pod", informant.Fields("/spec")).Reconcile(reconciled).When("generation").
 			Owns(informant.Related("v1", "Secret").When("/data")).
 			Watches(informant.Related("v1", "LimitRange").ByNamespace()).
-			Watches(informant.Related("v1", "ConfigMap").ByLabel("pod"))
+			Watches(informant.Related("v1", "ConfigMap").ByLabel("pod")).
+			MinInterval(1500 * time.Millisecond)
 	}, `"roles":["reconciler"],"reconciler":{"for":{"apiVersion":"v1","kind":"Pod","payload":{"fields":["/spec"]},`+
 		`"when":["generation"]},"owns":[{"apiVersion":"v1","kind":"Secret","when":["/data"]}],`+
 		`"watches":[{"apiVersion":"v1","kind":"LimitRange","by":"namespace"},`+
-		`{"apiVersion":"v1","kind":"ConfigMap","by":{"label":"pod"}}]}`)
+		`{"apiVersion":"v1","kind":"ConfigMap","by":{"label":"pod"}}],"minInterval":"1s 500ms"}`)
 }
 
 func reconciled(*informant.Context, *informant.Request, *Pod) (informant.Result, error) {

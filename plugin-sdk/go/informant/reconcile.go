@@ -2,6 +2,7 @@ package informant
 
 import (
 	"fmt"
+	"time"
 
 	"informant.example/plugin-sdk/go/internal/host"
 )
@@ -51,6 +52,13 @@ func (k *Kind[T]) Watches(related *RelatedKind) *Kind[T] {
 // without metadata.generation.
 func (k *Kind[T]) When(parts ...string) *Kind[T] {
 	k.rule.when = append(k.rule.when, parts...)
+	return k
+}
+
+// MinInterval is the shortest time from the end of one call of Reconcile for an object to the start of the next, from
+// 10 ms to 24 h. min-interval of the plugin's section overrides it.
+func (k *Kind[T]) MinInterval(interval time.Duration) *Kind[T] {
+	k.rule.minInterval = &interval
 	return k
 }
 
@@ -115,9 +123,10 @@ func (r *registry) reconciled() *rule {
 
 // reconcilerDocument is the member reconciler of the manifest.
 type reconcilerDocument struct {
-	For     primaryRule    `json:"for"`
-	Owns    []*RelatedKind `json:"owns,omitempty"`
-	Watches []*RelatedKind `json:"watches,omitempty"`
+	For         primaryRule    `json:"for"`
+	Owns        []*RelatedKind `json:"owns,omitempty"`
+	Watches     []*RelatedKind `json:"watches,omitempty"`
+	MinInterval string         `json:"minInterval,omitempty"`
 }
 
 type primaryRule struct {
@@ -133,7 +142,11 @@ func (r *rule) reconcilerDocument() *reconcilerDocument {
 		APIVersion: r.apiVersion, Kind: r.kind, Payload: r.payload.document(), Namespaces: r.namespaces,
 		LabelSelector: r.selector,
 	}
-	return &reconcilerDocument{primaryRule{primary, r.when}, r.owns, r.watches}
+	document := &reconcilerDocument{For: primaryRule{primary, r.when}, Owns: r.owns, Watches: r.watches}
+	if r.minInterval != nil {
+		document.MinInterval = durationText(*r.minInterval)
+	}
+	return document
 }
 
 func (p *plugin) Reconcile(of host.ObjectRef, call host.Call, behind bool, object []byte, isThere bool) (

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"time"
 )
 
 // Handler handles a change of an object. In OnDelete, object is the last state in the cache; it is nil if only the
@@ -193,6 +194,7 @@ type rule struct {
 	reconcile                 func(ctx *Context, r *Request, object any) (Result, error)
 	when                      []string
 	owns, watches             []*RelatedKind
+	minInterval               *time.Duration
 	indexes                   []index
 	isClosed                  bool
 }

@@ -9,9 +9,10 @@ import (
 )
 
 type reconciler struct {
-	For     primaryRule   `json:"for"`
-	Owns    []relatedRule `json:"owns"`
-	Watches []relatedRule `json:"watches"`
+	For         primaryRule   `json:"for"`
+	Owns        []relatedRule `json:"owns"`
+	Watches     []relatedRule `json:"watches"`
+	MinInterval string        `json:"minInterval"`
 }
 
 type primaryRule struct {

@@ -43,6 +43,7 @@ const MANIFEST = {
     for: { ...RULE, when: null, namespaces: null, labelSelector: null },
     owns: RELATED,
     watches: RELATED,
+    minInterval: null,
   },
   timers: { name: null, cron: null, zone: null, every: null, missed: null, jitter: null, atStart: null },
   indexes: { names: null, objects: RULE },

@@ -220,13 +220,15 @@ def reconcile(
     payload: Payload | None = None,
     namespaces: Texts | None = None,
     label_selector: Text | None = None,
+    min_interval: Text | None = None,
 ) -> Callable[[F], F]:
     """Calls the function for one object at a time, when that, or one that leads to it, has changed; and after a start.
 
     It receives the object, or ``None`` if it is gone, and the request. ``owns``: kinds that the plugin makes for the
     objects. ``watches``: other kinds that lead to them. ``when``: what has to change in an object: ``generation``,
     ``labels`` or JSON pointers. That it is being deleted, and its finalizers, always count. ``generation`` stands for
-    any change of an object that has none.
+    any change of an object that has none. ``min_interval``: the shortest time from the end of one call for an object to
+    the start of the next, ``10s``, unless the plugin's section sets another.
     """
     check_type("reconcile", api_version, kind)
 
@@ -241,7 +243,7 @@ def reconcile(
         rule.agree(handler.where, "selector", label_selector)
         parts = [] if when is None else listed(when)
         kinds = [_related(handler.where, group) for group in (owns, watches)]
-        registry.reconciler = _registry.Reconciler(rule, handler, parts, *kinds)
+        registry.reconciler = _registry.Reconciler(rule, handler, parts, *kinds, min_interval)
         return function
 
     return register

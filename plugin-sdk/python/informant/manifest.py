@@ -86,6 +86,9 @@ def _reconciler(reconciler: Reconciler) -> dict[str, Any]:
         document["owns"] = [related.document for related in reconciler.owns]
     if reconciler.watches:
         document["watches"] = [related.document for related in reconciler.watches]
+    min_interval = resolve(reconciler.min_interval)
+    if min_interval is not None:
+        document["minInterval"] = min_interval
     return document
 
 

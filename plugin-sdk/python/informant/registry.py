@@ -111,14 +111,17 @@ class Indexer:
 class Reconciler:
     """What is reconciled, what leads to it, and the function that does it."""
 
-    __slots__ = ("handler", "owns", "rule", "watches", "when")
+    __slots__ = ("handler", "min_interval", "owns", "rule", "watches", "when")
 
-    def __init__(self, rule: Rule, handler: Handler, when: list[str], owns: list[Any], watches: list[Any]) -> None:
+    def __init__(
+        self, rule: Rule, handler: Handler, when: list[str], owns: list[Any], watches: list[Any], min_interval: Any
+    ) -> None:
         self.rule = rule
         self.handler = handler
         self.when = when
         self.owns = owns
         self.watches = watches
+        self.min_interval = min_interval
 
 
 class Timer:

@@ -11,6 +11,7 @@ SITE = """
         "v1", "Pod", fields=["/metadata", "/status"], when=["labels", "/status"], label_selector="app",
         owns=[related("v1", "Secret", when="/data")],
         watches=[related("v1", "LimitRange", by="namespace"), related("v1", "ConfigMap", by_label="pod")],
+        min_interval="10s",
     )
     def site(pod, request):
         behind = " behind" if request.cache_is_behind else ""
@@ -38,6 +39,7 @@ class Reconcilers(PluginTest):
                     {"apiVersion": "v1", "kind": "LimitRange", "by": "namespace"},
                     {"apiVersion": "v1", "kind": "ConfigMap", "by": {"label": "pod"}},
                 ],
+                "minInterval": "10s",
             },
         )
 

@@ -7,6 +7,7 @@ mod reconciler;
 mod timers;
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use informant_object::{LabelSelector, Payload, Pointer};
 use informant_spec::{
@@ -201,6 +202,11 @@ impl Manifest {
     /// Whether an event ends only when the cache has seen its writes.
     pub(crate) fn awaits_writes(&self) -> bool {
         self.writes == WritesEnd::Seen || self.reconciler.is_some()
+    }
+
+    /// The shortest time between two calls for one object, where the section sets none.
+    pub(crate) fn min_interval(&self) -> Option<Duration> {
+        self.reconciler.as_ref()?.min_interval
     }
 
     /// The cluster access it requires.

@@ -112,6 +112,53 @@ async fn the_next_call_waits_for_own_writes_or_knows() {
     assert_eq!(said(&world, &mut seen), ["write false", "next false"]);
 }
 
+/// How long the next call for the pod takes to begin and end.
+async fn wait_of_a_call(world: &World, plugin: &Plugin, pods: &mut Pods) -> u64 {
+    let began = world.env.now();
+    pods.apply("a");
+    idle(world, plugin).await;
+    // The clock of the test ticks in steps of milliseconds.
+    (world.env.now() - began + Duration::from_millis(100)).as_secs()
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_are_spaced_by_the_manifest_unless_the_section_does() {
+    if script_runner().is_none() {
+        return;
+    }
+    let world = World::for_conformance(Api::new());
+    let write = |name: &str, interval: &str| {
+        let path = world.cache.path().join(name);
+        let rules = format!("{{ for: {{ apiVersion: 'v1', kind: 'Pod' }}, {interval} }}");
+        let script =
+            format!("export const manifest = {{ reconciler: {rules} }};\nexport const reconcile = () => {{}};\n");
+        std::fs::write(&path, script).unwrap();
+        path
+    };
+    let spaced = write("spaced.js", "minInterval: '60s'");
+    let spec = PluginSpec {
+        informers: vec![("pods".into(), "pods".into())],
+        ..PluginSpec::new("reconciler", spaced)
+    };
+    let plugin = world.load(spec.clone()).await.unwrap();
+    plugin.start().await;
+    let mut pods = world.pods("pods");
+    pods.attach(&plugin.listener());
+    let mut waits = Vec::new();
+    for min_interval in [None, None, Some(Duration::from_secs(7)), None] {
+        let spec = PluginSpec {
+            min_interval,
+            ..plugin.spec()
+        };
+        plugin.reconfigure(spec).await.unwrap();
+        waits.push(wait_of_a_call(&world, &plugin, &mut pods).await);
+    }
+    assert_eq!(waits, [0, 60, 7, 60]);
+    plugin.swap(&write("unspaced.js", "")).await.unwrap();
+    wait_of_a_call(&world, &plugin, &mut pods).await;
+    assert_eq!(wait_of_a_call(&world, &plugin, &mut pods).await, 0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_plugin_acts_as_the_account_of_its_section() {
     if script_runner().is_none() {

@@ -1,13 +1,17 @@
 //! What a plugin reconciles, and which other objects lead to it.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 use super::PayloadKind;
+use super::timer::text;
 use crate::projection::Kind;
 
 /// The objects that a [`Reconciler`](crate::Reconciler) receives, and the kinds whose changes lead to them, in the same
 /// cluster. The plugin needs an informer for each of these kinds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Reconciles {
     #[serde(rename = "for")]
     primary: Primary,
@@ -15,6 +19,8 @@ pub struct Reconciles {
     owns: Vec<Related>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     watches: Vec<Related>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    min_interval: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -69,6 +75,7 @@ impl Reconciles {
             },
             owns: Vec::new(),
             watches: Vec::new(),
+            min_interval: None,
         }
     }
 
@@ -120,6 +127,14 @@ impl Reconciles {
     #[must_use]
     pub fn label_selector(mut self, selector: impl Into<String>) -> Self {
         self.primary.label_selector = selector.into();
+        self
+    }
+
+    /// The shortest time from the end of one call for an object to the start of the next, from 10 ms to 24 h.
+    /// `min-interval` of the plugin's section overrides it.
+    #[must_use]
+    pub fn min_interval(mut self, interval: Duration) -> Self {
+        self.min_interval = Some(text(interval));
         self
     }
 
@@ -210,7 +225,8 @@ mod tests {
             .when(["generation", "labels"])
             .owns(Related::of("apps/v1", "Deployment").when(["/status/readyReplicas"]))
             .watches(Related::of("v1", "ConfigMap").by_index("configs"))
-            .watches(Related::of("v1", "LimitRange").by_namespace());
+            .watches(Related::of("v1", "LimitRange").by_namespace())
+            .min_interval(Duration::from_millis(1_500));
         let expected = serde_json::json!({
             "for": { "apiVersion": "example.com/v1", "kind": "Website", "when": ["generation", "labels"] },
             "owns": [{ "apiVersion": "apps/v1", "kind": "Deployment", "when": ["/status/readyReplicas"] }],
@@ -218,6 +234,7 @@ mod tests {
                 { "apiVersion": "v1", "kind": "ConfigMap", "by": { "index": "configs" } },
                 { "apiVersion": "v1", "kind": "LimitRange", "by": "namespace" },
             ],
+            "minInterval": "1s 500ms",
         });
         assert_eq!(serde_json::to_value(reconciles).expect("it is JSON"), expected);
     }

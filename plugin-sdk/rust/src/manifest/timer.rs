@@ -97,7 +97,7 @@ impl Timer {
 }
 
 /// A duration as config.toml has it, `1h 30m`, rounded up to whole milliseconds.
-fn text(duration: Duration) -> String {
+pub(super) fn text(duration: Duration) -> String {
     let ms = duration.as_nanos().div_ceil(1_000_000);
     let units = [
         (ms / 3_600_000, "h"),

@@ -1,8 +1,10 @@
 //! The objects that a reconciler brings to their wanted state, and the kinds whose changes lead to them.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use informant_object::{LabelSelector, Object, Payload, Pointer};
+use informant_spec::{CALL_INTERVAL_MAX, CALL_INTERVAL_MIN, DURATION_FORM, parse_duration, show_duration};
 use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +25,10 @@ pub struct ReconcilerRules {
     /// Other kinds whose objects lead to them.
     #[serde(default, deserialize_with = "all_members")]
     pub watches: Vec<RelatedRule>,
+    /// The shortest time from the end of one call for an object to the start of the next, unless the section sets
+    /// another.
+    #[serde(default, deserialize_with = "min_interval")]
+    pub min_interval: Option<Duration>,
 }
 
 /// The objects that are reconciled.
@@ -112,6 +118,22 @@ impl When {
     #[must_use]
     pub fn parts(&self) -> &[String] {
         &self.written
+    }
+}
+
+fn min_interval<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let range = CALL_INTERVAL_MIN..=CALL_INTERVAL_MAX;
+    match parse_duration(&text) {
+        Some(interval) if range.contains(&interval) => Ok(Some(interval)),
+        Some(_) => Err(de::Error::custom(format_args!(
+            "`minInterval` is {text:?}, but must be from {} to {}",
+            show_duration(CALL_INTERVAL_MIN),
+            show_duration(CALL_INTERVAL_MAX)
+        ))),
+        None => Err(de::Error::custom(format_args!(
+            "`minInterval` is {text:?}: write {DURATION_FORM}"
+        ))),
     }
 }
 

@@ -16,9 +16,11 @@ fn a_reconciler_names_what_leads_to_its_objects() {
             "for": {"apiVersion": "example.com/v1", "kind": "Website", "payload": {"fields": ["/spec"]}, "when": ["generation"]},
             "owns": [{"apiVersion": "apps/v1", "kind": "Deployment"}, {"apiVersion": "v1", "kind": "Service", "by": "anyOwner"}],
             "watches": [{"apiVersion": "v1", "kind": "Secret", "by": {"label": "site"}},
-                {"apiVersion": "v1", "kind": "LimitRange", "by": "namespace"}]}}"#,
+                {"apiVersion": "v1", "kind": "LimitRange", "by": "namespace"}],
+            "minInterval": "1m 30s"}}"#,
         RECONCILER,
     );
+    assert_eq!(manifest.min_interval(), Some(std::time::Duration::from_secs(90)));
     let rule = manifest.event_rule("example.com/v1", "Website").unwrap();
     assert!(matches!(rule.payload, Payload::Fields(_)) && rule.when.is_some());
     assert!(manifest.event_rule("apps/v1", "Deployment").is_none());
@@ -64,6 +66,8 @@ fn contradictions_of_a_reconciler_are_rejected_with_the_reason() {
         with(&format!(r#""owns": [{{{secret}, "when": []}}]"#)),
         with(&format!(r#""owns": [{{{secret}, "when": ["generations"]}}]"#)),
         with(&format!(r#""owns": [{{{secret}, "whn": []}}]"#)),
+        with(r#""minInterval": "soon""#),
+        with(r#""minInterval": "1ms""#),
     ];
     insta::assert_snapshot!(said.join("\n"), @r#"
     has the roles reconciler and event-handler, of which a plugin may have one; list the one to call in `roles`, or export only that
@@ -81,6 +85,8 @@ fn contradictions_of_a_reconciler_are_rejected_with_the_reason() {
     is not valid: reconciler.owns[0].when: `when` is empty; list "generation", "labels" or JSON pointers, or leave it out for any change
     is not valid: reconciler.owns[0].when: `when`: "generations" is neither "generation" nor "labels" nor a JSON pointer such as "/spec"
     is not valid: reconciler.owns[0]: unknown field `whn`, expected one of `apiVersion`, `kind`, `when`, `by`; did you mean `when`?
+    is not valid: reconciler.minInterval: `minInterval` is "soon": write a number and a unit: "500ms", "5s", "1m 30s", "2h"
+    is not valid: reconciler.minInterval: `minInterval` is "1ms", but must be from 10ms to 1d
     "#);
 }
 
