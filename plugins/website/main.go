@@ -1,14 +1,7 @@
 // Keeps a Deployment and a Service for each Website, and an Ingress if it has a host. README.md says how.
 package main
 
-import (
-	"time"
-
-	"informant.example/plugin-sdk/go/informant"
-)
-
-// How long a name may be taken after the object of others is gone: that leads to no call.
-const takenRetry = time.Minute
+import "informant.example/plugin-sdk/go/informant"
 
 // Website has the fields of a Website that the plugin reads.
 type Website struct {
@@ -51,10 +44,10 @@ func reconcile(ctx *informant.Context, r *informant.Request, site *Website) (res
 		return result, err
 	}
 	var deployment Deployment
-	if len(done.Refused) > 0 {
-		result.RequeueAfter = takenRetry
-	} else if _, err := ctx.Store.Find("deployments", r.Namespace, r.Name, &deployment); err != nil {
-		return result, err
+	if len(done.Refused) == 0 {
+		if _, err := ctx.Store.Find("deployments", r.Namespace, r.Name, &deployment); err != nil {
+			return result, err
+		}
 	}
 	ready := site.readiness(&deployment, done.Refused)
 	if err := site.record(ctx, r, ready); err != nil {
