@@ -108,6 +108,10 @@ seeded_bugs! {
     KeysStoredLate,
     /// What a plugin remembers is stored before the writes that its call deferred are sent.
     KeysBeforeWrites,
+    /// A former holder of shared state writes over the journal of its successor.
+    OldJournalAccepted,
+    /// The end of an event is reported before shared state has the changes of its call.
+    EndsBeforeWrite,
     /// Calls about suspect namespaces take more than their share of time.
     SuspectsNotLimited,
     /// A key moves to another lane when its source is replaced.

@@ -10,6 +10,7 @@ use crate::handler_state::OnStart;
 use crate::journal::{RecorderWaker, SourceJournal};
 use crate::key_value::{KeySpace, KeyTable};
 use crate::metrics::StateMetrics;
+use crate::row::RowKind;
 use crate::source::{ListenerNames, Purge, SourceOptions};
 
 /// Why the keys of a plugin cannot be opened.
@@ -88,12 +89,13 @@ impl Shared {
         let waiting = std::mem::take(&mut commands.waiting);
         drop(commands);
         drop(waiting);
-        self.keys.end();
+        // No end is left behind: the table is not strict.
+        let _ = self.keys.end();
     }
 
     /// Opens the keys of a plugin. Waits for the disk, unless they are open.
     pub(crate) fn open_keys(&self, plugin: &str, metrics: &StateMetrics) -> Result<KeySpace, OpenKeysError> {
-        let space = KeySpace::new(plugin, &self.keys, &self.waker, metrics);
+        let space = KeySpace::new((plugin.into(), RowKind::Key), &self.keys, &self.waker, &metrics.failing);
         if space.is_open() {
             return Ok(space);
         }

@@ -15,32 +15,37 @@
 //! calls see them, and the database gets them with that end ([`rows`]). So after a kill in between the event is
 //! delivered again to a handler that finds what it remembered before.
 //!
-//! While the database fails, ends are reported nevertheless, and the keys stay dirty until it recovers.
+//! While the database fails, ends are reported nevertheless, and the keys stay dirty until it recovers. In shared state
+//! ([`SharedJournal`](crate::SharedJournal)) ends wait instead: rows in memory are the same, and what persists them
+//! differs.
 
+mod file;
 mod rows;
+mod table;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Bound;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use informant_cache::seeded_bug::{SeededBug, seeded_bug};
 use informant_object::{Key, SourceId};
 
-use self::rows::{HoldNumber, Rows};
-use crate::journal::RecorderWaker;
-use crate::metrics::StateMetrics;
-use crate::schema::{self, RowError};
-use crate::table_store::TableStore;
-use crate::tables::{Tables, damaged, with_prefix};
+use prometheus_client::metrics::gauge::Gauge;
 
-/// The keys of one plugin. Clones share them.
+pub(crate) use self::file::keep_only;
+use self::rows::HoldNumber;
+use self::table::Content;
+pub(crate) use self::table::{EndedKeys, KeyBatch, KeyTable, SpaceId};
+use crate::journal::RecorderWaker;
+
+/// The keys of one plugin, or its rows of another kind. Clones share them.
 #[derive(Clone)]
 pub struct KeySpace {
-    plugin: Arc<str>,
+    id: SpaceId,
     keys: Arc<KeyTable>,
     recorder: Arc<RecorderWaker>,
-    metrics: StateMetrics,
+    /// 1 while changes cannot be persisted.
+    failing: Gauge,
 }
 
 /// A key, and its new value; none: it is deleted.
@@ -65,60 +70,32 @@ pub struct HeldChanges {
     changes: Vec<KeyChange>,
 }
 
-/// The keys of all plugins, shared by their calls and the recorder.
-#[derive(Default)]
-pub(crate) struct KeyTable(Mutex<Content>);
-
-#[derive(Default)]
-struct Content {
-    spaces: BTreeMap<Arc<str>, Rows>,
-    ends: Vec<(Arc<str>, EventEnd)>,
-    /// The number of the next call whose changes are held.
-    next_hold: HoldNumber,
-    /// The recorder has ended.
-    is_over: bool,
-}
-
-#[derive(Default)]
-pub(crate) struct KeyBatch {
-    changes: Vec<(Arc<str>, KeyChange)>,
-    ends: Vec<(Arc<str>, EventEnd)>,
-}
-
-/// The keys whose events have ended with changes, by source and handler.
-pub(crate) type EndedKeys = BTreeMap<(SourceId, String), Vec<Key>>;
-
 impl KeySpace {
-    /// The keys of `plugin` in `keys`, open or not.
-    pub(crate) fn new(
-        plugin: &str,
-        keys: &Arc<KeyTable>,
-        recorder: &Arc<RecorderWaker>,
-        metrics: &StateMetrics,
-    ) -> Self {
+    /// The rows of a plugin in `keys`, open or not.
+    pub(crate) fn new(id: SpaceId, keys: &Arc<KeyTable>, recorder: &Arc<RecorderWaker>, failing: &Gauge) -> Self {
         Self {
-            plugin: plugin.into(),
+            id,
             keys: Arc::clone(keys),
             recorder: Arc::clone(recorder),
-            metrics: metrics.clone(),
+            failing: failing.clone(),
         }
     }
 
     pub(crate) fn is_open(&self) -> bool {
-        self.content().spaces.contains_key(&self.plugin)
+        self.keys.has(&self.id)
     }
 
     /// The value of a key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<Arc<[u8]>> {
-        self.content().spaces.get(&self.plugin)?.values().get(key).cloned()
+        self.content().rows(&self.id)?.values().get(key).cloned()
     }
 
     /// The first `max` keys that start with `prefix` and sort after `cursor`.
     #[must_use]
     pub fn keys(&self, prefix: &str, cursor: &str, max: usize) -> Vec<String> {
         let content = self.content();
-        let Some(rows) = content.spaces.get(&self.plugin) else {
+        let Some(rows) = content.rows(&self.id) else {
             return Vec::new();
         };
         let from = match cursor < prefix {
@@ -135,22 +112,34 @@ impl KeySpace {
     #[must_use]
     pub fn usage(&self) -> (usize, usize) {
         let content = self.content();
-        let rows = content.spaces.get(&self.plugin);
+        let rows = content.rows(&self.id);
         rows.map_or((0, 0), |rows| (rows.values().len(), rows.bytes()))
+    }
+
+    /// How many bytes of keys and values may be added, by all plugins together. In a file there is no such limit.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        if !self.keys.is_strict {
+            return usize::MAX;
+        }
+        let content = self.content();
+        let of_kind = content.spaces.iter().filter(|((_, kind), _)| *kind == self.id.1);
+        let used = of_kind.map(|(_, space)| space.rows.bytes()).sum();
+        self.id.1.shared_bytes_max().saturating_sub(used)
     }
 
     /// Whether changes are not persisted at present.
     #[must_use]
     pub fn is_failing(&self) -> bool {
-        self.content().is_over || self.metrics.failing.get() != 0
+        self.content().is_over || self.failing.get() != 0
     }
 
     /// Applies the changes of a successful call, and persists them with the `end` of its event.
     pub fn commit(&self, changes: Vec<KeyChange>, end: Option<EventEnd>) {
         let mut content = self.content();
-        let rows = content.spaces.entry(Arc::clone(&self.plugin)).or_default();
+        let space = content.spaces.entry(self.id.clone()).or_default();
         for (key, value) in changes {
-            rows.change(key, value);
+            space.rows.change(key, value);
         }
         self.persist(content, end);
     }
@@ -160,11 +149,11 @@ impl KeySpace {
         let mut content = self.content();
         let number = content.next_hold;
         content.next_hold += 1;
-        let rows = content.spaces.entry(Arc::clone(&self.plugin)).or_default();
+        let space = content.spaces.entry(self.id.clone()).or_default();
         for (key, value) in &changes {
             match seeded_bug(SeededBug::KeysBeforeWrites) {
-                true => rows.change(key.clone(), value.clone()),
-                false => rows.hold(number, key, value.clone()),
+                true => space.rows.change(key.clone(), value.clone()),
+                false => space.rows.hold(number, key, value.clone()),
             }
         }
         HeldChanges {
@@ -174,18 +163,19 @@ impl KeySpace {
         }
     }
 
-    /// Lets the recorder write what has changed, with the `end` of an event.
+    /// Lets what has changed be written, with the `end` of an event.
     fn persist(&self, mut content: MutexGuard<'_, Content>, end: Option<EventEnd>) {
         let unpersisted = match content.is_over {
             true => end,
             false => {
-                content.ends.extend(end.map(|end| (Arc::clone(&self.plugin), end)));
+                let space = content.spaces.entry(self.id.clone()).or_default();
+                space.ends.extend(end);
                 None
             }
         };
         drop(content);
-        // Otherwise the event would never end.
-        if let Some(end) = unpersisted {
+        // Otherwise the event would never end. That of a strict table does not: the next holder delivers it again.
+        if let Some(end) = unpersisted.filter(|_| !self.keys.is_strict) {
             (end.report)();
         }
         self.recorder.notify();
@@ -199,7 +189,8 @@ impl KeySpace {
 impl fmt::Debug for KeySpace {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("KeySpace")
-            .field("plugin", &self.plugin)
+            .field("plugin", &self.id.0)
+            .field("kind", &self.id.1)
             .finish_non_exhaustive()
     }
 }
@@ -208,9 +199,9 @@ impl HeldChanges {
     /// The event ends: persists the changes with its `end`.
     pub fn end(mut self, end: EventEnd) {
         let mut content = self.keys.content();
-        if let Some(rows) = content.spaces.get_mut(&self.keys.plugin) {
+        if let Some(space) = content.spaces.get_mut(&self.keys.id) {
             for (key, value) in std::mem::take(&mut self.changes) {
-                rows.release(self.number, key, value);
+                space.rows.release(self.number, key, value);
             }
         }
         self.keys.persist(content, Some(end));
@@ -220,9 +211,9 @@ impl HeldChanges {
 impl Drop for HeldChanges {
     fn drop(&mut self) {
         let mut content = self.keys.content();
-        if let Some(rows) = content.spaces.get_mut(&self.keys.plugin) {
+        if let Some(space) = content.spaces.get_mut(&self.keys.id) {
             for (key, _) in &self.changes {
-                rows.take_back(self.number, key);
+                space.rows.take_back(self.number, key);
             }
         }
     }
@@ -231,125 +222,8 @@ impl Drop for HeldChanges {
 impl fmt::Debug for HeldChanges {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("HeldChanges")
-            .field("plugin", &self.keys.plugin)
+            .field("plugin", &self.keys.id.0)
             .field("number", &self.number)
             .finish_non_exhaustive()
-    }
-}
-
-impl KeyTable {
-    /// Reads the keys of a plugin, unless they are open.
-    pub(crate) fn load(&self, store: &mut TableStore, plugin: &Arc<str>) -> Result<(), redb::Error> {
-        if self.content().spaces.contains_key(plugin) {
-            return Ok(());
-        }
-        let rows = store.write(|tables| {
-            let mut rows = Rows::default();
-            let prefix = schema::plugin_prefix(plugin);
-            for found in with_prefix(&tables.plugin_keys, &prefix)? {
-                let (key, value) = found?;
-                let key = std::str::from_utf8(&key.value()[prefix.len()..]);
-                let key = key.map_err(|_| damaged(RowError::Malformed))?;
-                rows.set(key, Some(value.value().into()));
-            }
-            Ok(rows)
-        })?;
-        self.content().spaces.insert(Arc::clone(plugin), rows);
-        Ok(())
-    }
-
-    /// Takes what is to be written.
-    pub(crate) fn take(&self) -> KeyBatch {
-        let mut content = self.content();
-        let mut batch = KeyBatch {
-            ends: std::mem::take(&mut content.ends),
-            changes: Vec::new(),
-        };
-        if !batch.ends.is_empty() && seeded_bug(SeededBug::KeysStoredLate) {
-            return batch;
-        }
-        for (plugin, rows) in &mut content.spaces {
-            let changes = rows.take_dirty().into_iter();
-            batch.changes.extend(changes.map(|change| (Arc::clone(plugin), change)));
-        }
-        batch
-    }
-
-    /// What could not be written is to be written again.
-    pub(crate) fn failed(&self, batch: KeyBatch) {
-        let mut content = self.content();
-        for (plugin, (key, _)) in batch.changes {
-            if let Some(rows) = content.spaces.get_mut(&plugin) {
-                rows.mark_dirty(key);
-            }
-        }
-    }
-
-    /// Writes all keys again: the file may have been replaced.
-    pub(crate) fn write_all(&self) {
-        for rows in self.content().spaces.values_mut() {
-            rows.mark_all_dirty();
-        }
-    }
-
-    /// Nothing is written any more: events end without.
-    pub(crate) fn end(&self) {
-        self.content().is_over = true;
-        let _ = self.take().report_ends();
-    }
-
-    fn content(&self) -> MutexGuard<'_, Content> {
-        // No code under this lock panics.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl KeyBatch {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.changes.is_empty()
-    }
-
-    /// Reports the ends of events to their listeners. Returns whose acknowledgements belong to this transaction.
-    pub(crate) fn report_ends(&mut self) -> EndedKeys {
-        let mut ended = EndedKeys::new();
-        for (plugin, EventEnd { source, key, report }) in std::mem::take(&mut self.ends) {
-            report();
-            let keys = ended.entry((source, plugin.to_string())).or_default();
-            keys.extend(key);
-        }
-        ended
-    }
-
-    pub(crate) fn write(&self, tables: &mut Tables<'_>) -> Result<(), redb::Error> {
-        for (plugin, (key, value)) in &self.changes {
-            let row_key = schema::plugin_key(plugin, key);
-            match value {
-                Some(value) => drop(tables.plugin_keys.insert(&row_key[..], &value[..])?),
-                None => drop(tables.plugin_keys.remove(&row_key[..])?),
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Deletes the keys of all plugins but these.
-pub(crate) fn keep_only(store: &mut TableStore, plugins: &BTreeSet<String>) {
-    let mut gone: BTreeMap<String, usize> = BTreeMap::new();
-    // On failure, the next start deletes them.
-    let deleted = store.write(|tables| {
-        let mut stays = |key: &[u8]| {
-            let plugin = String::from_utf8_lossy(key.split(|byte| *byte == 0).next().unwrap_or_default());
-            let stays = plugins.contains(&*plugin);
-            if !stays {
-                *gone.entry(plugin.into_owned()).or_default() += 1;
-            }
-            stays
-        };
-        Ok(tables.plugin_keys.retain(|key, _| stays(key))?)
-    });
-    if deleted.is_ok() {
-        for (plugin, keys) in gone {
-            tracing::warn!(%plugin, keys, "plugin keys deleted, because config.toml has no such plugin");
-        }
     }
 }

@@ -37,12 +37,13 @@
 //! Its modules, lowest layer first; none imports from a layer above its own:
 //!
 //! ```layers
-//! cipher metrics
+//! cipher metrics row
 //! schema
 //! tables journal
 //! file handler_state
 //! table_store
 //! source key_value
+//! shared
 //! reconcile letters requeues
 //! batch command
 //! deliver
@@ -64,7 +65,9 @@ mod metrics;
 mod reconcile;
 mod recorder;
 mod requeues;
+mod row;
 mod schema;
+mod shared;
 mod source;
 pub mod stepped;
 mod table_store;
@@ -81,4 +84,10 @@ pub use journal::{QUEUED_CHANGES_MAX, SourceJournal};
 pub use key_value::{EventEnd, HeldChanges, KeyChange, KeySpace};
 pub use metrics::StateMetrics;
 pub use recorder::{ACKNOWLEDGED_INTERVAL, COMMIT_INTERVAL, REOPEN_INTERVAL};
+pub use row::{Row, RowKey, RowKind};
+pub use shared::{
+    CHECK_INTERVAL, CHUNK_BYTES_MAX, Copied, CopyError, JOURNAL_BYTES_MAX, Part, RETRY_PAUSE_MAX, SECRET_DATA_KEY,
+    SECRET_GROUP_LABEL, SecretAnswer, SecretFailure, SecretRequest, SecretVerb, SharedJournal, SharedLost,
+    SharedMetrics, SharedOptions, SharedStateError, SharedStep, WRITE_BYTES_MAX, export_file, import_file,
+};
 pub use source::{SourceIdentity, SourceOptions};

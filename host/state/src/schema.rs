@@ -357,18 +357,27 @@ pub(crate) fn version_text(version: Option<&ResourceVersion>) -> String {
 /// Reads the parts of a row one after the other.
 pub(crate) struct Reader<'b>(pub(crate) &'b [u8]);
 
-impl Reader<'_> {
+impl<'b> Reader<'b> {
     pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], RowError> {
         let (first, rest) = self.0.split_first_chunk::<N>().ok_or(RowError::Malformed)?;
         self.0 = rest;
         Ok(*first)
     }
 
-    pub(crate) fn text(&mut self) -> Result<String, RowError> {
-        let length = u32::from_be_bytes(self.array()?) as usize;
+    /// What follows its length.
+    pub(crate) fn bytes(&mut self) -> Result<&'b [u8], RowError> {
+        let length = self.length()?;
         let (first, rest) = self.0.split_at_checked(length).ok_or(RowError::Malformed)?;
         self.0 = rest;
-        text(first)
+        Ok(first)
+    }
+
+    pub(crate) fn length(&mut self) -> Result<usize, RowError> {
+        Ok(u32::from_be_bytes(self.array()?) as usize)
+    }
+
+    pub(crate) fn text(&mut self) -> Result<String, RowError> {
+        text(self.bytes()?)
     }
 }
 

@@ -12,6 +12,9 @@ use super::KeyChange;
 /// The number of a call whose changes are held; later calls have greater ones.
 pub(super) type HoldNumber = u64;
 
+/// What a row takes when it is written, besides its key and its value.
+const ROW_COST_BYTES: usize = 9;
+
 #[derive(Default)]
 pub(super) struct Rows {
     /// What calls see.
@@ -92,13 +95,36 @@ impl Rows {
         }
     }
 
-    /// Takes what is to be written.
-    pub(super) fn take_dirty(&mut self) -> Vec<KeyChange> {
-        let dirty = std::mem::take(&mut self.dirty);
-        dirty
-            .into_iter()
-            .map(|key| (key.clone(), self.persistent(&key)))
-            .collect()
+    pub(super) fn is_dirty(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+
+    /// Bytes of what is to be written.
+    pub(super) fn dirty_bytes(&self) -> usize {
+        self.dirty.iter().map(|key| self.cost_bytes(key)).sum()
+    }
+
+    /// Takes what is to be written, as much as fits into `bytes_max`, but something.
+    pub(super) fn take_dirty(&mut self, bytes_max: usize) -> Vec<KeyChange> {
+        let mut taken = Vec::new();
+        let mut bytes = 0;
+        while let Some(key) = self.dirty.pop_first() {
+            bytes += self.cost_bytes(&key);
+            if bytes > bytes_max && !taken.is_empty() {
+                self.dirty.insert(key);
+                break;
+            }
+            let value = self.persistent(&key);
+            taken.push((key, value));
+        }
+        taken
+    }
+
+    /// What is persisted, or is to be.
+    pub(super) fn persistent_rows(&self) -> impl Iterator<Item = (&str, Arc<[u8]>)> {
+        let keys: BTreeSet<&String> = self.values.keys().chain(self.held.keys()).collect();
+        let row = |key: &'_ String| Some(self.persistent(key)?);
+        keys.into_iter().filter_map(move |key| Some((key.as_str(), row(key)?)))
     }
 
     /// The key is to be written again.
@@ -110,6 +136,15 @@ impl Rows {
     pub(super) fn mark_all_dirty(&mut self) {
         let keys = self.values.keys().chain(self.held.keys());
         self.dirty.extend(keys.cloned());
+    }
+
+    /// What the key and its value take when they are written.
+    fn cost_bytes(&self, key: &str) -> usize {
+        let value = match self.held.get(key) {
+            Some(held) => held.persistent.as_ref(),
+            None => self.values.get(key),
+        };
+        ROW_COST_BYTES + key.len() + value.map_or(0, |value| value.len())
     }
 
     fn persistent(&self, key: &str) -> Option<Arc<[u8]>> {
@@ -134,7 +169,7 @@ mod tests {
 
     /// What calls see of the key `k`, and what the database gets, if anything.
     fn state(rows: &mut Rows) -> (String, Option<String>) {
-        let written = rows.take_dirty().pop();
+        let written = rows.take_dirty(usize::MAX).pop();
         let written = written.map(|(_, value)| shown(value.as_ref()));
         (shown(rows.values.get("k")), written)
     }
