@@ -29,6 +29,8 @@ mod limits;
 mod metrics;
 mod request;
 mod running;
+#[cfg(test)]
+mod tests;
 
 pub use copy::{Copied, CopyError, export_file, import_file};
 pub use error::SharedStateError;

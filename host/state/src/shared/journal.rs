@@ -10,7 +10,7 @@ use informant_cache::seeded_bug::{SeededBug, seeded_bug};
 use super::error::SharedStateError;
 use super::format::{ChunkContent, JournalContent, Stamp, Term};
 use super::layout::Layout;
-use super::limits::RETRY_PAUSE_MAX;
+use super::limits::{RETRY_PAUSE_MAX, Sizes};
 use super::metrics::SharedMetrics;
 use super::request::{Part, SecretAnswer, SecretFailure, SecretRequest, SecretVerb};
 use crate::journal::RecorderWaker;
@@ -65,6 +65,7 @@ pub struct SharedLost {
 /// spaces end with it: they change nothing any more, and ends of events that wait are not reported.
 pub struct SharedJournal {
     pub(super) options: SharedOptions,
+    pub(super) sizes: Sizes,
     pub(super) metrics: SharedMetrics,
     pub(super) table: Arc<KeyTable>,
     waker: Arc<RecorderWaker>,
@@ -118,6 +119,8 @@ pub(super) enum Task {
     Resolve(Attempt),
     /// The chunk was written by somebody else: whether the journal is still this replica's.
     Confirm(Attempt),
+    /// Whether a chunk is refused for this, or was written by a successor.
+    Doubt(SharedStateError),
     /// Compares a Secret with memory.
     Check(Part),
 }
@@ -137,6 +140,10 @@ impl SharedJournal {
     /// Begins a term. Nothing is known before it [is open](Self::is_open).
     #[must_use]
     pub fn new(options: SharedOptions, metrics: SharedMetrics) -> Self {
+        Self::with_sizes(options, metrics, Sizes::default())
+    }
+
+    pub(super) fn with_sizes(options: SharedOptions, metrics: SharedMetrics, sizes: Sizes) -> Self {
         Self {
             term: Term {
                 epoch: 0,
@@ -144,6 +151,7 @@ impl SharedJournal {
                 lease_transitions: options.lease_transitions,
             },
             options,
+            sizes,
             metrics,
             table: Arc::new(KeyTable::strict()),
             waker: Arc::default(),
@@ -249,13 +257,14 @@ impl SharedJournal {
             Task::Write(attempt) => self.write_answered(now, attempt, answer),
             Task::Resolve(attempt) => self.resolve(now, attempt, answer),
             Task::Confirm(attempt) => self.confirm(attempt, answer),
+            Task::Doubt(error) => self.doubted(error, &answer),
             Task::Check(part) => self.checked(now, part, answer),
         }
     }
 
     fn request(&self, task: &Task) -> SecretRequest {
         let (part, verb) = match task {
-            Task::ReadJournal | Task::Confirm(_) => (Part::Journal, SecretVerb::Get),
+            Task::ReadJournal | Task::Confirm(_) | Task::Doubt(_) => (Part::Journal, SecretVerb::Get),
             Task::ReadFirstChunk => (Part::Chunk(0), SecretVerb::Get),
             Task::ReadChunk(number) => (Part::Chunk(*number), SecretVerb::Get),
             Task::Check(part) => (*part, SecretVerb::Get),
@@ -332,7 +341,7 @@ impl SharedJournal {
         let data = journal.encode(&self.options.group);
         let attempt = Attempt::new(Part::Journal, data, self.version.clone(), KeyBatch::default());
         self.task = Some(Task::Write(attempt));
-        self.layout = Layout::of(journal);
+        self.layout = Layout::of(journal, self.sizes.chunk_bytes_max);
     }
 
     /// Reads the chunks, one after the other; after the last one the state is open.
@@ -354,7 +363,19 @@ impl SharedJournal {
         };
         match read {
             Ok(()) => self.read_chunk_or_open(now, number + 1),
-            Err(error) => self.refuse(error),
+            Err(error) => self.task = Some(Task::Doubt(error)),
+        }
+    }
+
+    /// A chunk does not belong to the journal: another replica may have claimed and written both.
+    fn doubted(&mut self, error: SharedStateError, answer: &SecretAnswer) {
+        let lost = match answer {
+            SecretAnswer::Found { data, .. } => self.lost_to(data),
+            _ => None,
+        };
+        match lost {
+            Some(lost) => self.lose(lost, None),
+            None => self.refuse(error),
         }
     }
 

@@ -11,7 +11,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::format::{ChunkContent, JournalContent, RowChange, Stamp, row_cost_bytes};
-use super::limits::CHUNK_BYTES_MAX;
 use crate::row::{Row, RowKey};
 
 /// The chunks and the journal.
@@ -26,6 +25,7 @@ pub(super) struct Layout {
     fold: Option<Fold>,
     /// The chunks that may differ from their stamp.
     unsettled: BTreeSet<u32>,
+    chunk_bytes_max: usize,
 }
 
 #[derive(Debug, Default)]
@@ -53,7 +53,7 @@ struct Fold {
 
 impl Layout {
     /// What the journal says. Its chunks are to be [loaded](Self::load).
-    pub(super) fn of(journal: JournalContent) -> Self {
+    pub(super) fn of(journal: JournalContent, chunk_bytes_max: usize) -> Self {
         let chunk = |stamp| Chunk {
             stamp,
             ..Chunk::default()
@@ -61,6 +61,7 @@ impl Layout {
         let mut layout = Self {
             chunks: journal.chunks.into_iter().map(chunk).collect(),
             unsettled: journal.unsettled.into_iter().collect(),
+            chunk_bytes_max,
             ..Self::default()
         };
         layout.add_changes(journal.rows, journal.sequence);
@@ -227,7 +228,7 @@ impl Layout {
 
     /// The chunk for a row: the one it was in, one that is written anyway, another one, or a new one.
     fn place_for(&mut self, bytes: usize, before: Option<u32>, dirty: &BTreeSet<u32>) -> u32 {
-        let has_room = |number: &u32| self.chunks[*number as usize].bytes + bytes <= CHUNK_BYTES_MAX;
+        let has_room = |number: &u32| self.chunks[*number as usize].bytes + bytes <= self.chunk_bytes_max;
         let candidates = before
             .into_iter()
             .chain(dirty.iter().copied())

@@ -20,3 +20,21 @@ pub const RETRY_PAUSE_MAX: Duration = Duration::from_secs(5);
 /// How often the Secrets are compared with memory while nothing is written: one in turn. One that was deleted or edited
 /// is written again.
 pub const CHECK_INTERVAL: Duration = Duration::from_secs(60);
+
+/// The sizes at which the state is folded and split; smaller in tests.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sizes {
+    pub(super) journal_bytes_max: usize,
+    pub(super) write_bytes_max: usize,
+    pub(super) chunk_bytes_max: usize,
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Self {
+            journal_bytes_max: JOURNAL_BYTES_MAX,
+            write_bytes_max: WRITE_BYTES_MAX,
+            chunk_bytes_max: CHUNK_BYTES_MAX,
+        }
+    }
+}

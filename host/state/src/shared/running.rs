@@ -8,7 +8,7 @@ use informant_cache::seeded_bug::{SeededBug, seeded_bug};
 
 use super::format::{JournalContent, RowChange, Stamp, row_cost_bytes};
 use super::journal::{Attempt, SharedJournal, Task};
-use super::limits::{CHECK_INTERVAL, JOURNAL_BYTES_MAX, WRITE_BYTES_MAX};
+use super::limits::CHECK_INTERVAL;
 use super::request::{Part, SecretAnswer};
 use crate::key_value::KeyBatch;
 use crate::row::{RowKey, RowKind};
@@ -54,13 +54,13 @@ impl SharedJournal {
         let is_empty = in_journal == 0 && !self.layout.is_folding();
         let mut batch = self
             .table
-            .take_at_most(WRITE_BYTES_MAX.saturating_sub(in_journal), is_empty);
+            .take_at_most(self.sizes.write_bytes_max.saturating_sub(in_journal), is_empty);
         let is_nothing = batch.is_empty() && batch.ends.is_empty();
         if is_nothing && self.layout.is_folding() && !self.pace.rewrites {
             return None;
         }
         self.sequence += 1;
-        let full = in_journal + batch_bytes(&batch) > JOURNAL_BYTES_MAX;
+        let full = in_journal + batch_bytes(&batch) > self.sizes.journal_bytes_max;
         // What does not fit needs a fold as well.
         if self.layout.can_fold() && (full || is_nothing && !self.pace.rewrites) {
             self.layout.begin_fold(Stamp {
