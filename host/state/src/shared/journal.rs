@@ -257,7 +257,7 @@ impl SharedJournal {
             Task::Write(attempt) => self.write_answered(now, attempt, answer),
             Task::Resolve(attempt) => self.resolve(now, attempt, answer),
             Task::Confirm(attempt) => self.confirm(attempt, answer),
-            Task::Doubt(error) => self.doubted(error, &answer),
+            Task::Doubt(error) => self.doubted(error, answer),
             Task::Check(part) => self.checked(now, part, answer),
         }
     }
@@ -328,7 +328,12 @@ impl SharedJournal {
                 self.version = None;
                 self.claim(JournalContent::default());
             }
-            _ => self.refuse(SharedStateError::missing(Part::Journal, &self.options.group)),
+            _ => {
+                self.task = Some(Task::Doubt(SharedStateError::missing(
+                    Part::Journal,
+                    &self.options.group,
+                )))
+            }
         }
     }
 
@@ -367,9 +372,10 @@ impl SharedJournal {
         }
     }
 
-    /// A chunk does not belong to the journal: another replica may have claimed and written both.
-    fn doubted(&mut self, error: SharedStateError, answer: &SecretAnswer) {
-        let lost = match answer {
+    /// A chunk does not belong to the journal that was read: another replica may have claimed and written both.
+    fn doubted(&mut self, error: SharedStateError, answer: SecretAnswer) {
+        let lost = match &answer {
+            SecretAnswer::Found { .. } if self.term.epoch == 0 => return self.journal_read(answer),
             SecretAnswer::Found { data, .. } => self.lost_to(data),
             _ => None,
         };
@@ -419,6 +425,7 @@ impl SharedJournal {
         }
         // Somebody else may still have the state; this replica claims what that one leaves.
         if self.phase == Phase::Opening {
+            self.term.epoch = 0;
             self.task = Some(Task::ReadJournal);
             return;
         }
