@@ -73,7 +73,7 @@ pub use references::WATCHES_MAX;
 pub use resources::Resources;
 pub use script_runners::ScriptRunnersSection;
 pub use source::{FilePosition, Located, SourceFile, TextHash};
-pub use state::{Durable, StateSection};
+pub use state::{Durable, StateSection, StateStore};
 pub use units::{parse_duration, show_duration, show_size};
 
 use table::{Reporter, Table};
@@ -190,10 +190,14 @@ fn read(root: &Table<'_>) -> Config {
         .into_iter()
         .filter_map(|(name, table)| Some((name, informer::read(&table)?)))
         .collect();
+    let has_durable = informers.values().any(|informer| informer.durable.is_some());
+    let state = state::read(root, has_durable);
     let script_runners = script_runners::read(root);
     let mut plugins: BTreeMap<_, _> = sections(root, "plugin")
         .into_iter()
-        .filter_map(|(name, table)| plugin::read(&name, &table, &script_runners).map(|section| (name, section)))
+        .filter_map(|(name, table)| {
+            plugin::read(&name, &table, &script_runners, state.store).map(|section| (name, section))
+        })
         .collect();
     let clusters = cluster::read(root);
     references::validate(root, &clusters, &informers, &plugins);
@@ -214,7 +218,7 @@ fn read(root: &Table<'_>) -> Config {
         clusters,
         http: http::read(root),
         cache: cache::read(root),
-        state: state::read(root),
+        state,
         script_runners,
         all_plugins: plugins::read(root),
         informers,

@@ -17,6 +17,7 @@ use crate::informer::{LABEL_SELECTOR_HELP, RESYNC_MAX, RESYNC_MIN, read_namespac
 use crate::name;
 use crate::script_runners::ScriptRunnersSection;
 use crate::source::{FilePosition, Located};
+use crate::state::StateStore;
 use crate::table::{Planned, Table};
 use crate::timers;
 
@@ -47,10 +48,6 @@ const CALL_MAX: Duration = Duration::from_secs(600);
 /// Most pending events that are kept in full.
 const PENDING_EVENTS_MAX: u64 = 1_000_000;
 
-/// Least bytes in `kv`: a few small keys.
-const KV_BYTES_MIN: usize = 1 << 10;
-/// Most bytes in `kv`: they are in memory.
-const KV_BYTES_MAX: usize = 64 << 20;
 /// Most direct calls to clusters at once.
 const KUBE_CALLS_MAX: u64 = 1_000;
 /// Most deferred writes in flight.
@@ -121,13 +118,23 @@ impl PluginSection {
     }
 }
 
-pub(crate) fn read(name: &str, table: &Table<'_>, runners: &ScriptRunnersSection) -> Option<PluginSection> {
-    let section = read_keys(name, table, runners);
+pub(crate) fn read(
+    name: &str,
+    table: &Table<'_>,
+    runners: &ScriptRunnersSection,
+    store: StateStore,
+) -> Option<PluginSection> {
+    let section = read_keys(name, table, runners, store);
     table.finish(PLANNED);
     section
 }
 
-fn read_keys(name: &str, table: &Table<'_>, runners: &ScriptRunnersSection) -> Option<PluginSection> {
+fn read_keys(
+    name: &str,
+    table: &Table<'_>,
+    runners: &ScriptRunnersSection,
+    store: StateStore,
+) -> Option<PluginSection> {
     let component = read_content(table, runners);
     let informers = read_informers(table);
     let selection = read_selection(table);
@@ -142,7 +149,7 @@ fn read_keys(name: &str, table: &Table<'_>, runners: &ScriptRunnersSection) -> O
             .collect(),
         selection: selection.value,
         config: config.value,
-        limits: read_limits(table),
+        limits: read_limits(table, store),
         resync: table.duration("resync", RESYNC_MIN..=RESYNC_MAX),
         min_interval: table.duration("min-interval", CALL_INTERVAL_MIN..=CALL_INTERVAL_MAX),
         timers: timers::read(table),
@@ -358,8 +365,12 @@ fn read_retry(table: &Table<'_>) -> RetryPolicy {
     policy
 }
 
-fn read_limits(table: &Table<'_>) -> Limits {
+fn read_limits(table: &Table<'_>, store: StateStore) -> Limits {
     let default = Limits::default();
+    let default = Limits {
+        kv_bytes: store.kv_bytes_default(default.kv_bytes),
+        ..default
+    };
     let Some(limits) = table.table("limits") else {
         return default;
     };
@@ -384,9 +395,7 @@ fn read_limits(table: &Table<'_>) -> Limits {
         writes_per_second: limits
             .rate("writes", 1..=WRITES_PER_SECOND_MAX)
             .unwrap_or(default.writes_per_second),
-        kv_bytes: limits
-            .size_bytes("kv", KV_BYTES_MIN..=KV_BYTES_MAX)
-            .unwrap_or(default.kv_bytes),
+        kv_bytes: limits.size_bytes("kv", store.kv_bytes()).unwrap_or(default.kv_bytes),
         ..http::read_limits(&limits, default)
     };
     limits.finish(&[]);

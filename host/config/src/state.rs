@@ -1,20 +1,84 @@
 //! `[state]`, and `durable` of an informer: what is persisted, and where.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use informant_spec::StoredContent;
 
 use crate::table::Table;
 
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// Between writes of shared state in milliseconds: fewer are more load than a small control plane should have; with more,
+/// events wait longer than a second.
+const GROUP_MILLIS: RangeInclusive<u64> = 50..=1_000;
+/// By default, five writes in a second.
+const GROUP_MILLIS_DEFAULT: u64 = 200;
+
+/// Least bytes in `kv`: a few small keys.
+const KV_BYTES_MIN: usize = 1 << 10;
+/// Most bytes in `kv` with a file: they are in memory.
+const KV_BYTES_MAX_IN_FILE: usize = 64 << 20;
+/// Most bytes in `kv` in Secrets, which are in etcd.
+const KV_BYTES_MAX_IN_SECRETS: usize = 1 << 20;
+/// Bytes in `kv` in Secrets by default: 32 plugins fill the 8 MiB of a group.
+const KV_BYTES_IN_SECRETS: usize = 256 << 10;
+
+/// Where what plugins remember is stored.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum StateStore {
+    /// In the database file of each replica.
+    #[default]
+    File,
+    /// In Secrets of Informant's namespace, for all replicas of a group.
+    Kubernetes,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateSection {
     /// Whether the section exists: plugins may remember keys only then.
     pub is_set: bool,
-    /// The file, resolved relative to the current folder; `None`: the default location.
+    /// Where they are stored.
+    pub store: StateStore,
+    /// The shortest time between two writes of shared state.
+    pub group_interval: Duration,
+    /// The file, resolved relative to the current folder; `None`: the default location. With shared state it has only
+    /// what durable informers keep.
     pub path: Option<PathBuf>,
 }
 
-pub(crate) fn read(root: &Table<'_>) -> StateSection {
+impl Default for StateSection {
+    fn default() -> Self {
+        Self {
+            is_set: false,
+            store: StateStore::File,
+            group_interval: Duration::from_millis(GROUP_MILLIS_DEFAULT),
+            path: None,
+        }
+    }
+}
+
+impl StateStore {
+    /// The values that `limits.kv` may have.
+    pub(crate) fn kv_bytes(self) -> RangeInclusive<usize> {
+        match self {
+            StateStore::File => KV_BYTES_MIN..=KV_BYTES_MAX_IN_FILE,
+            StateStore::Kubernetes => KV_BYTES_MIN..=KV_BYTES_MAX_IN_SECRETS,
+        }
+    }
+
+    /// `limits.kv`, if a plugin does not set it. `in_file` is the one in a file.
+    pub(crate) fn kv_bytes_default(self, in_file: usize) -> usize {
+        match self {
+            StateStore::File => in_file,
+            StateStore::Kubernetes => KV_BYTES_IN_SECRETS,
+        }
+    }
+}
+
+const STORES: [(&str, StateStore); 2] = [("file", StateStore::File), ("kubernetes", StateStore::Kubernetes)];
+
+/// `has_durable`: whether an informer is durable, which needs a file.
+pub(crate) fn read(root: &Table<'_>, has_durable: bool) -> StateSection {
     let Some(table) = root.table("state") else {
         return StateSection::default();
     };
@@ -26,8 +90,28 @@ pub(crate) fn read(root: &Table<'_>) -> StateSection {
         }
         Some(root.file(path.value))
     });
+    let store = table.choice("store", &STORES).unwrap_or_default();
+    let group_millis = table.integer("group-ms", GROUP_MILLIS).unwrap_or(GROUP_MILLIS_DEFAULT);
+    if store == StateStore::File && table.has("group-ms") {
+        let help = "remove it, or set store = \"kubernetes\"";
+        table.refuse(
+            table.value_position("group-ms"),
+            "`group-ms` has no effect in a file",
+            help,
+        );
+    }
+    if store == StateStore::Kubernetes && table.has("path") && !has_durable {
+        let message = "`path` has no effect with store = \"kubernetes\": no informer is durable";
+        let help = "remove it: what plugins remember is in Secrets, and the file is for durable informers";
+        table.refuse(table.value_position("path"), message, help);
+    }
     table.finish(&[]);
-    StateSection { is_set: true, path }
+    StateSection {
+        is_set: true,
+        store,
+        group_interval: Duration::from_millis(group_millis),
+        path,
+    }
 }
 
 const DURABLE: [(&str, StoredContent); 2] = [("metadata", StoredContent::Metadata), ("whole", StoredContent::Whole)];

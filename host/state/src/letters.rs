@@ -75,7 +75,7 @@ fn associated_data(row_key: &[u8]) -> Vec<u8> {
     [b"dead letter ", row_key].concat()
 }
 
-fn encode(letter: &DeadLetter, row_key: &[u8], content: StoredContent, cipher: Option<&Cipher>) -> Vec<u8> {
+pub(crate) fn encode(letter: &DeadLetter, row_key: &[u8], content: StoredContent, cipher: Option<&Cipher>) -> Vec<u8> {
     // It became one a moment ago, or was restored a moment ago.
     let given_up = since_epoch().saturating_sub(letter.age_before);
     let last = letter.delete.as_ref().and_then(|delete| delete.last.as_ref());
@@ -102,7 +102,7 @@ fn encode(letter: &DeadLetter, row_key: &[u8], content: StoredContent, cipher: O
     schema::seal(plain, cipher, &associated_data(row_key))
 }
 
-fn decode(key: &Key, row: &[u8], row_key: &[u8], cipher: Option<&Cipher>) -> Result<DeadLetter, RowError> {
+pub(crate) fn decode(key: &Key, row: &[u8], row_key: &[u8], cipher: Option<&Cipher>) -> Result<DeadLetter, RowError> {
     let plain = schema::unseal(row, cipher, &associated_data(row_key))?;
     let mut reader = Reader(&plain);
     let given_up = Duration::from_secs(u64::from_be_bytes(reader.array()?));

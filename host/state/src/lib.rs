@@ -30,6 +30,9 @@
 //! delivery waits, to keep its order. Opening a source that waits for the disk is reported after
 //! [`OPEN_WAIT_SECONDS_MAX`].
 //!
+//! In Secrets instead of the file: [`SharedJournal`] holds what plugins remember, and what else the next holder of a lease
+//! must know. It does not use the recorder: its caller sends its requests.
+//!
 //! Every transaction is flushed to the disk (`fsync`) before it counts. The recorder is a thread of its own because it
 //! does nothing but wait for the disk, and it is the only part of this crate that reads the clock. The simulation runs
 //! the same recorder without the thread ([`stepped`]).
@@ -43,9 +46,8 @@
 //! file handler_state
 //! table_store
 //! source key_value
-//! shared
 //! reconcile letters requeues
-//! batch command
+//! batch command shared
 //! deliver
 //! recorder
 //! database stepped
@@ -86,8 +88,9 @@ pub use metrics::StateMetrics;
 pub use recorder::{ACKNOWLEDGED_INTERVAL, COMMIT_INTERVAL, REOPEN_INTERVAL};
 pub use row::{Row, RowKey, RowKind};
 pub use shared::{
-    CHECK_INTERVAL, CHUNK_BYTES_MAX, Copied, CopyError, JOURNAL_BYTES_MAX, Part, RETRY_PAUSE_MAX, SECRET_DATA_KEY,
-    SECRET_GROUP_LABEL, SecretAnswer, SecretFailure, SecretRequest, SecretVerb, SharedJournal, SharedLost,
-    SharedMetrics, SharedOptions, SharedStateError, SharedStep, WRITE_BYTES_MAX, export_file, import_file,
+    CHECK_INTERVAL, CHUNK_BYTES_MAX, Copied, CopyError, JOURNAL_BYTES_MAX, LETTER_OBJECT_BYTES_MAX, Part,
+    RETRY_PAUSE_MAX, SECRET_DATA_KEY, SECRET_GROUP_LABEL, SecretAnswer, SecretFailure, SecretRequest, SecretVerb,
+    SharedJournal, SharedLost, SharedMetrics, SharedOptions, SharedStateError, SharedStep, WRITE_BYTES_MAX,
+    decode_letter, encode_letter, export_file, import_file,
 };
 pub use source::{SourceIdentity, SourceOptions};

@@ -1,5 +1,7 @@
 //! `durable` and `[state]`.
 
+use std::time::Duration;
+
 use super::*;
 
 #[test]
@@ -41,4 +43,48 @@ fn durable_keys_and_state_path_are_validated() {
     ));
     assert_eq!(config.state.path.as_deref(), Some(Path::new("./s/db")));
     assert!(!config.informers["p"].durable.as_ref().unwrap().may_keep("secrets"));
+}
+
+#[test]
+fn shared_state_has_its_own_keys_and_limits() {
+    let informer = "[informer.p]\nresource = \"v1/pods\"\n";
+    let plugin = "[plugin.a]\ncomponent = \"a.wasm\"\ninformers = [\"p\"]\n";
+    let state = |keys: &str| format!("[state]\n{keys}\n{informer}");
+    let config = accepted(&format!("{}{plugin}", state("store = \"kubernetes\"\ngroup-ms = 50")));
+    assert_eq!(config.state.store, StateStore::Kubernetes);
+    assert_eq!(config.state.group_interval, Duration::from_millis(50));
+    assert_eq!(config.plugins["a"].spec.limits.kv_bytes, 256 << 10);
+    let config = accepted(&format!("{}{plugin}", state("")));
+    assert_eq!(
+        (config.state.store, config.plugins["a"].spec.limits.kv_bytes),
+        (StateStore::File, 1 << 20)
+    );
+
+    for (keys, message) in [
+        ("store = \"secrets\"", "2:9: `store` cannot be \"secrets\""),
+        (
+            "store = \"kubernetes\"\ngroup-ms = 20",
+            "3:12: `group-ms` = 20 is out of range",
+        ),
+        ("group-ms = 200", "2:12: `group-ms` has no effect in a file"),
+        (
+            "store = \"kubernetes\"\npath = \"s\"",
+            "3:8: `path` has no effect with store = \"kubernetes\"",
+        ),
+    ] {
+        let refused = refusal(&state(keys));
+        assert!(refused.contains(message), "{refused}");
+    }
+    accepted(&format!(
+        "{}durable = \"metadata\"\n",
+        state("store = \"kubernetes\"\npath = \"s\"")
+    ));
+
+    let large = |store: &str| format!("{}{plugin}limits.kv = \"2MiB\"\n", state(store));
+    accepted(&large(""));
+    let refused = refusal(&large("store = \"kubernetes\""));
+    assert!(
+        refused.contains("`kv` = 2MiB is out of range") && refused.contains("to 1MiB"),
+        "{refused}"
+    );
 }

@@ -153,7 +153,7 @@ fn complete_configuration_is_read() {
         health: HealthSection { listen: [::]:8090, },
         http: HttpSection { ca_file: Some( Located { value: "etc/ca.pem", position: FilePosition { line: 46, column: 11, }, }, ), proxy: Some( "http://proxy:3128", ), no_proxy: [ ".svc", ], },
         cache: CacheSection { max_bytes: None, },
-        state: StateSection { is_set: false, path: None, },
+        state: StateSection { is_set: false, store: File, group_interval: 200ms, path: None, },
         script_runners: ScriptRunnersSection( {}, ),
         all_plugins: PluginsSection { compile_memory: None, },
         informers: {},

@@ -123,7 +123,7 @@ impl Rows {
     /// What is persisted, or is to be.
     pub(super) fn persistent_rows(&self) -> impl Iterator<Item = (&str, Arc<[u8]>)> {
         let keys: BTreeSet<&String> = self.values.keys().chain(self.held.keys()).collect();
-        let row = |key: &'_ String| Some(self.persistent(key)?);
+        let row = |key: &'_ String| self.persistent(key);
         keys.into_iter().filter_map(move |key| Some((key.as_str(), row(key)?)))
     }
 

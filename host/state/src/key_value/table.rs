@@ -143,7 +143,8 @@ impl KeyTable {
             };
             let bytes = space.rows.dirty_bytes() + SPACE_COST_BYTES + id.0.len();
             let fits = bytes <= left;
-            if !fits && !(may_split && batch.is_empty()) {
+            let is_split = !fits && may_split && batch.is_empty();
+            if !fits && !is_split {
                 content.turn = Some(id);
                 break;
             }
@@ -153,7 +154,7 @@ impl KeyTable {
             }
             let changes = space.rows.take_dirty(left).into_iter();
             batch.changes.extend(changes.map(|change| (id.clone(), change)));
-            if !fits {
+            if is_split {
                 content.turn = Some(id);
                 break;
             }

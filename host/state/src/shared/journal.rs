@@ -468,6 +468,8 @@ impl SharedJournal {
             Part::Journal => self.version = Some(version),
             Part::Chunk(number) => self.layout.chunk_written(number, version),
         }
+        let bytes = i64::try_from(self.layout.bytes()).unwrap_or(i64::MAX);
+        self.metrics.bytes.set(bytes);
         if self.phase == Phase::Opening {
             return self.read_chunk_or_open(now, 0);
         }

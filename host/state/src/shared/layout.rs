@@ -122,6 +122,11 @@ impl Layout {
         self.changes_bytes
     }
 
+    /// What all rows take in the Secrets.
+    pub(super) fn bytes(&self) -> usize {
+        self.changes_bytes + self.chunks.iter().map(|chunk| chunk.bytes).sum::<usize>()
+    }
+
     /// Whether the journal could be smaller: changes wait, and no fold is under way.
     pub(super) fn can_fold(&self) -> bool {
         self.fold.is_none() && !self.changes.is_empty()

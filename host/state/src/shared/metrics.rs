@@ -39,7 +39,7 @@ series! {
         "Writes of shared state that found another version: an answer was lost, or somebody else wrote";
     rewrites: Counter, "shared_state_rewrites",
         "Secrets with shared state that were deleted or edited while Informant ran, and were written again";
-    bytes: Gauge, "shared_state_bytes", "Bytes of keys and values in shared state";
+    bytes: Gauge, "shared_state_bytes", "Bytes of rows in the Secrets with shared state";
     unwritten_seconds: Gauge<f64, AtomicU64>, "shared_state_unwritten_seconds",
         "Age of the oldest change of shared state that is not written";
     ends_dropped: Counter, "shared_state_ends_dropped",

@@ -3,6 +3,7 @@
 mod bad_input;
 mod behavior;
 mod copies;
+mod formats;
 mod simulation;
 
 use std::collections::BTreeMap;
