@@ -8,7 +8,7 @@ use informant_spec::StoredContent;
 
 use crate::table::Table;
 
-/// Between writes of shared state in milliseconds: fewer are more load than a small control plane should have; with more,
+/// Between writes of shared state, in milliseconds: fewer are too much load for a small control plane, and with more
 /// events wait longer than a second.
 const GROUP_MILLIS: RangeInclusive<u64> = 50..=1_000;
 /// By default, five writes in a second.

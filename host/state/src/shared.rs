@@ -39,4 +39,6 @@ pub use journal::{SharedJournal, SharedLost, SharedOptions, SharedStep};
 pub use letters::{LETTER_OBJECT_BYTES_MAX, decode_letter, encode_letter};
 pub use limits::{CHECK_INTERVAL, CHUNK_BYTES_MAX, JOURNAL_BYTES_MAX, RETRY_PAUSE_MAX, WRITE_BYTES_MAX};
 pub use metrics::SharedMetrics;
-pub use request::{Part, SECRET_DATA_KEY, SECRET_GROUP_LABEL, SecretAnswer, SecretFailure, SecretRequest, SecretVerb};
+pub use request::{
+    SECRET_DATA_KEY, SECRET_GROUP_LABEL, SecretAnswer, SecretFailure, SecretRequest, SecretVerb, SharedPart,
+};

@@ -66,7 +66,7 @@ fn configuration_keys() {
     keys of [health]: listen
     keys of [http]: ca-file, no-proxy, proxy
     keys of [plugins]: compile-memory
-    keys of [state]: path
+    keys of [state]: group-ms, path, store
     keys of [informer.a]: clusters, digest, drop, durable, durable-key-file, durable-secrets, exclude, field-selector, index, keep-managed-fields, label-selector, max-bytes, metadata-only, namespaces, relist-notify-unchanged, required, resource, resync, watch-list
     keys of [plugin.a]: allow, as, component, config, dry-run, informers, label-selector, limits, max-rate, min-interval, namespaces, on-failure, on-reload, on-restart, on-start, paused, required, resync, retry, script, sha256, timers, wait-for, wait-for-max
     keys of [plugin.a.limits]: call, cpu, http, http-in-flight, http-request, http-response, http-time, instances, kube-calls, kv, memory, pending, writes, writes-in-flight

@@ -1,7 +1,7 @@
 //! Why shared state cannot be used.
 
 use super::format::FORMAT;
-use super::request::{Part, SECRET_GROUP_LABEL};
+use super::request::{SECRET_GROUP_LABEL, SharedPart};
 
 /// Shared state that is refused at the start. Nothing of it is overwritten.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -68,17 +68,17 @@ pub enum SharedStateError {
 }
 
 impl SharedStateError {
-    pub(super) fn damaged(part: Part, group: &str, reason: &'static str) -> Self {
+    pub(super) fn damaged(part: SharedPart, group: &str, reason: &'static str) -> Self {
         let (secret, group) = (part.secret_name(group), group.to_owned());
         Self::Damaged { secret, group, reason }
     }
 
-    pub(super) fn missing(part: Part, group: &str) -> Self {
+    pub(super) fn missing(part: SharedPart, group: &str) -> Self {
         let (secret, group) = (part.secret_name(group), group.to_owned());
         Self::Missing { secret, group }
     }
 
-    pub(super) fn mismatched(part: Part, group: &str) -> Self {
+    pub(super) fn mismatched(part: SharedPart, group: &str) -> Self {
         let (secret, group) = (part.secret_name(group), group.to_owned());
         Self::Mismatched { secret, group }
     }

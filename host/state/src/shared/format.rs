@@ -18,7 +18,7 @@ use std::sync::Arc;
 use ring::digest::{SHA256, digest};
 
 use super::error::SharedStateError;
-use super::request::Part;
+use super::request::SharedPart;
 use crate::row::{RowKey, RowKind};
 use crate::schema::{Reader, RowError, push_text};
 
@@ -72,7 +72,7 @@ pub(super) struct ChunkContent {
 
 impl JournalContent {
     pub(super) fn encode(&self, group: &str) -> Arc<[u8]> {
-        let mut body = begin(Part::Journal, group);
+        let mut body = begin(SharedPart::Journal, group);
         body.extend(self.term.epoch.to_be_bytes());
         body.extend(self.sequence.to_be_bytes());
         push_text(&mut body, &self.term.holder);
@@ -87,7 +87,7 @@ impl JournalContent {
     }
 
     pub(super) fn decode(group: &str, data: &[u8]) -> Result<Self, SharedStateError> {
-        let body = unseal(Part::Journal, group, data)?;
+        let body = unseal(SharedPart::Journal, group, data)?;
         let read = |mut reader: Reader<'_>| {
             let epoch = u64::from_be_bytes(reader.array()?);
             let sequence = u64::from_be_bytes(reader.array()?);
@@ -110,7 +110,7 @@ impl JournalContent {
                 rows: read_rows(&mut reader)?,
             })
         };
-        read(Reader(body)).map_err(|error| malformed(Part::Journal, group, error))
+        read(Reader(body)).map_err(|error| malformed(SharedPart::Journal, group, error))
     }
 }
 
@@ -122,7 +122,7 @@ impl ChunkContent {
         stamp: Stamp,
         rows: impl Iterator<Item = (&'r RowKey, &'r Arc<[u8]>)>,
     ) -> Arc<[u8]> {
-        let mut body = begin(Part::Chunk(number), group);
+        let mut body = begin(SharedPart::Chunk(number), group);
         body.extend(number.to_be_bytes());
         stamp.push(&mut body);
         push_rows(&mut body, rows.map(|(key, value)| (key, Some(value))));
@@ -130,7 +130,7 @@ impl ChunkContent {
     }
 
     pub(super) fn decode(group: &str, number: u32, data: &[u8]) -> Result<Self, SharedStateError> {
-        let part = Part::Chunk(number);
+        let part = SharedPart::Chunk(number);
         let body = unseal(part, group, data)?;
         let read = |mut reader: Reader<'_>| {
             if u32::from_be_bytes(reader.array()?) != number {
@@ -163,16 +163,16 @@ pub(super) fn row_cost_bytes(key: &RowKey, value: Option<&Arc<[u8]>>) -> usize {
     15 + key.plugin.len() + key.key.len() + value.map_or(0, |value| value.len())
 }
 
-fn begin(part: Part, group: &str) -> Vec<u8> {
+fn begin(part: SharedPart, group: &str) -> Vec<u8> {
     let mut body = vec![part_number(part)];
     push_text(&mut body, group);
     body
 }
 
-fn part_number(part: Part) -> u8 {
+fn part_number(part: SharedPart) -> u8 {
     match part {
-        Part::Journal => 0,
-        Part::Chunk(_) => 1,
+        SharedPart::Journal => 0,
+        SharedPart::Chunk(_) => 1,
     }
 }
 
@@ -184,7 +184,7 @@ fn seal(body: &[u8]) -> Arc<[u8]> {
 }
 
 /// The body after its part and group, if it is undamaged and belongs to `group`.
-fn unseal<'d>(part: Part, group: &str, data: &'d [u8]) -> Result<&'d [u8], SharedStateError> {
+fn unseal<'d>(part: SharedPart, group: &str, data: &'d [u8]) -> Result<&'d [u8], SharedStateError> {
     let damaged = |reason: &'static str| SharedStateError::damaged(part, group, reason);
     let mut reader = Reader(data);
     let (Ok(magic), Ok(format)) = (reader.array::<16>(), reader.array()) else {
@@ -222,7 +222,7 @@ fn unseal<'d>(part: Part, group: &str, data: &'d [u8]) -> Result<&'d [u8], Share
     }
 }
 
-fn malformed(part: Part, group: &str, _: RowError) -> SharedStateError {
+fn malformed(part: SharedPart, group: &str, _: RowError) -> SharedStateError {
     SharedStateError::damaged(part, group, "its rows are malformed")
 }
 

@@ -12,7 +12,7 @@ use super::format::{ChunkContent, JournalContent, Stamp, Term};
 use super::layout::Layout;
 use super::limits::{RETRY_PAUSE_MAX, Sizes};
 use super::metrics::SharedMetrics;
-use super::request::{Part, SecretAnswer, SecretFailure, SecretRequest, SecretVerb};
+use super::request::{SecretAnswer, SecretFailure, SecretRequest, SecretVerb, SharedPart};
 use crate::journal::RecorderWaker;
 use crate::key_value::{KeyBatch, KeySpace, KeyTable};
 use crate::row::RowKind;
@@ -51,7 +51,7 @@ pub enum SharedStep {
 
 /// Another replica has taken the state over.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the shared state was taken over by {holder} (epoch {epoch}, after {former})")]
+#[error("{holder} holds the shared state now, with epoch {epoch}; the epoch of this replica was {former}")]
 pub struct SharedLost {
     /// The new holder; as it can be read.
     pub holder: String,
@@ -122,12 +122,12 @@ pub(super) enum Task {
     /// Whether a chunk is refused for this, or was written by a successor.
     Doubt(SharedStateError),
     /// Compares a Secret with memory.
-    Check(Part),
+    Check(SharedPart),
 }
 
 /// A write that is repeated with the same bytes until it has taken effect.
 pub(super) struct Attempt {
-    pub(super) part: Part,
+    pub(super) part: SharedPart,
     pub(super) data: Arc<[u8]>,
     /// None: the Secret is to be created.
     pub(super) version: Option<String>,
@@ -249,7 +249,6 @@ impl SharedJournal {
             });
             return;
         }
-        self.retry_pause = RETRY_PAUSE_MIN;
         match task {
             Task::ReadJournal => self.journal_read(answer),
             Task::ReadFirstChunk => self.first_chunk_read(answer),
@@ -264,9 +263,9 @@ impl SharedJournal {
 
     fn request(&self, task: &Task) -> SecretRequest {
         let (part, verb) = match task {
-            Task::ReadJournal | Task::Confirm(_) | Task::Doubt(_) => (Part::Journal, SecretVerb::Get),
-            Task::ReadFirstChunk => (Part::Chunk(0), SecretVerb::Get),
-            Task::ReadChunk(number) => (Part::Chunk(*number), SecretVerb::Get),
+            Task::ReadJournal | Task::Confirm(_) | Task::Doubt(_) => (SharedPart::Journal, SecretVerb::Get),
+            Task::ReadFirstChunk => (SharedPart::Chunk(0), SecretVerb::Get),
+            Task::ReadChunk(number) => (SharedPart::Chunk(*number), SecretVerb::Get),
             Task::Check(part) => (*part, SecretVerb::Get),
             Task::Resolve(attempt) => (attempt.part, SecretVerb::Get),
             Task::Write(Attempt {
@@ -300,6 +299,13 @@ impl SharedJournal {
         self.pause(now, asked);
     }
 
+    /// A request has done what it was for. A read between two writes that fail is none: they would repeat without a
+    /// growing pause.
+    pub(super) fn recovered(&mut self) {
+        self.metrics.set_failure(None);
+        self.retry_pause = RETRY_PAUSE_MIN;
+    }
+
     /// Waits before the next request, longer each time.
     fn pause(&mut self, now: Moment, at_least: Duration) {
         self.not_before = now + self.retry_pause.max(at_least);
@@ -330,7 +336,7 @@ impl SharedJournal {
             }
             _ => {
                 self.task = Some(Task::Doubt(SharedStateError::missing(
-                    Part::Journal,
+                    SharedPart::Journal,
                     &self.options.group,
                 )))
             }
@@ -344,7 +350,7 @@ impl SharedJournal {
         journal.term = self.term.clone();
         journal.sequence = self.sequence;
         let data = journal.encode(&self.options.group);
-        let attempt = Attempt::new(Part::Journal, data, self.version.clone(), KeyBatch::default());
+        let attempt = Attempt::new(SharedPart::Journal, data, self.version.clone(), KeyBatch::default());
         self.task = Some(Task::Write(attempt));
         self.layout = Layout::of(journal, self.sizes.chunk_bytes_max);
     }
@@ -360,11 +366,11 @@ impl SharedJournal {
                 };
                 match self.layout.load(number, content, version, last) {
                     true => Ok(()),
-                    false => Err(SharedStateError::mismatched(Part::Chunk(number), group)),
+                    false => Err(SharedStateError::mismatched(SharedPart::Chunk(number), group)),
                 }
             }),
             _ if self.layout.may_be_missing(number) => Ok(()),
-            _ => Err(SharedStateError::missing(Part::Chunk(number), group)),
+            _ => Err(SharedStateError::missing(SharedPart::Chunk(number), group)),
         };
         match read {
             Ok(()) => self.read_chunk_or_open(now, number + 1),
@@ -392,7 +398,7 @@ impl SharedJournal {
         }
         self.table.restore(self.layout.rows());
         self.phase = Phase::Running;
-        self.metrics.set_failure(None);
+        self.recovered();
         self.pace.checked = now;
         let (epoch, chunks) = (self.term.epoch, number);
         tracing::info!(epoch, chunks, "shared state opened");
@@ -429,7 +435,7 @@ impl SharedJournal {
             self.task = Some(Task::ReadJournal);
             return;
         }
-        let is_journal = attempt.part == Part::Journal;
+        let is_journal = attempt.part == SharedPart::Journal;
         let lost = found.as_ref().filter(|_| is_journal);
         if let Some(lost) = lost.and_then(|(_, data)| self.lost_to(data)) {
             return self.lose(lost, Some(attempt));
@@ -462,18 +468,18 @@ impl SharedJournal {
     fn written(&mut self, now: Moment, mut attempt: Attempt, version: String) {
         self.metrics.writes.inc();
         self.metrics.written_bytes.inc_by(attempt.data.len() as u64);
-        self.metrics.set_failure(None);
+        self.recovered();
         self.pace.checked = now;
         match attempt.part {
-            Part::Journal => self.version = Some(version),
-            Part::Chunk(number) => self.layout.chunk_written(number, version),
+            SharedPart::Journal => self.version = Some(version),
+            SharedPart::Chunk(number) => self.layout.chunk_written(number, version),
         }
         let bytes = i64::try_from(self.layout.bytes()).unwrap_or(i64::MAX);
         self.metrics.bytes.set(bytes);
         if self.phase == Phase::Opening {
             return self.read_chunk_or_open(now, 0);
         }
-        if attempt.part == Part::Journal {
+        if attempt.part == SharedPart::Journal {
             self.pace.writing_since = None;
         }
         let _ = attempt.batch.report_ends();
@@ -498,7 +504,7 @@ impl SharedJournal {
         })
     }
 
-    pub(super) fn report_rewrite(&self, part: Part) {
+    pub(super) fn report_rewrite(&self, part: SharedPart) {
         self.metrics.rewrites.inc();
         let secret = part.secret_name(&self.options.group);
         tracing::warn!(%secret, "shared state was deleted or changed by somebody else; writing it again");

@@ -12,7 +12,7 @@ pub const SECRET_GROUP_LABEL: &str = "informant.dev/state";
 
 /// A part of shared state, in a Secret of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Part {
+pub enum SharedPart {
     /// What has changed since the last checkpoint.
     Journal,
     /// Rows as of a checkpoint.
@@ -73,13 +73,13 @@ pub struct SecretFailure {
     pub retry_after: Option<Duration>,
 }
 
-impl Part {
+impl SharedPart {
     /// The name of its Secret.
     #[must_use]
     pub fn secret_name(self, group: &str) -> String {
         match self {
-            Part::Journal => format!("{group}-state-journal"),
-            Part::Chunk(number) => format!("{group}-state-chunk-{number}"),
+            SharedPart::Journal => format!("{group}-state-journal"),
+            SharedPart::Chunk(number) => format!("{group}-state-chunk-{number}"),
         }
     }
 }

@@ -9,7 +9,7 @@ use informant_cache::seeded_bug::{SeededBug, seeded_bug};
 use super::format::{JournalContent, RowChange, Stamp, row_cost_bytes};
 use super::journal::{Attempt, SharedJournal, Task};
 use super::limits::CHECK_INTERVAL;
-use super::request::{Part, SecretAnswer};
+use super::request::{SecretAnswer, SharedPart};
 use crate::key_value::KeyBatch;
 use crate::row::{RowKey, RowKind};
 
@@ -82,16 +82,16 @@ impl SharedJournal {
         if seeded_bug(SeededBug::EndsBeforeWrite) {
             let _ = batch.report_ends();
         }
-        Some(Attempt::new(Part::Journal, data, self.version.clone(), batch))
+        Some(Attempt::new(SharedPart::Journal, data, self.version.clone(), batch))
     }
 
     fn chunk_attempt(&self, number: u32) -> Attempt {
         let data = self.layout.chunk_data(&self.options.group, number);
         let version = self.layout.chunk_version(number);
-        Attempt::new(Part::Chunk(number), data, version, KeyBatch::default())
+        Attempt::new(SharedPart::Chunk(number), data, version, KeyBatch::default())
     }
 
-    fn part_to_check(&mut self) -> Part {
+    fn part_to_check(&mut self) -> SharedPart {
         let number = self.pace.next_check;
         self.pace.next_check = if number < self.layout.chunk_count() {
             number + 1
@@ -99,14 +99,15 @@ impl SharedJournal {
             0
         };
         match number.checked_sub(1) {
-            Some(chunk) => Part::Chunk(chunk),
-            None => Part::Journal,
+            Some(chunk) => SharedPart::Chunk(chunk),
+            None => SharedPart::Journal,
         }
     }
 
     /// Compares what was read with memory. Nothing was written since the last answer, so a difference is somebody
     /// else's.
-    pub(super) fn checked(&mut self, now: Moment, part: Part, answer: SecretAnswer) {
+    pub(super) fn checked(&mut self, now: Moment, part: SharedPart, answer: SecretAnswer) {
+        self.recovered();
         self.pace.checked = now;
         let found = match answer {
             SecretAnswer::Found { version, data } => Some((version, data)),
@@ -114,8 +115,8 @@ impl SharedJournal {
         };
         let version = found.as_ref().map(|(version, _)| version);
         match part {
-            Part::Journal if version == self.version.as_ref() => {}
-            Part::Journal => {
+            SharedPart::Journal if version == self.version.as_ref() => {}
+            SharedPart::Journal => {
                 if let Some(lost) = found.as_ref().and_then(|(_, data)| self.lost_to(data)) {
                     return self.lose(lost, None);
                 }
@@ -123,7 +124,7 @@ impl SharedJournal {
                 self.version = found.map(|(version, _)| version);
                 self.pace.rewrites = true;
             }
-            Part::Chunk(number) => {
+            SharedPart::Chunk(number) => {
                 let attempt = self.chunk_attempt(number);
                 // It may be one that was planned, and never written: there is nothing to compare.
                 if version == attempt.version.as_ref() || self.layout.is_unsettled(number) {
@@ -155,7 +156,7 @@ impl SharedJournal {
 }
 
 impl Attempt {
-    pub(super) fn new(part: Part, data: Arc<[u8]>, version: Option<String>, batch: KeyBatch) -> Self {
+    pub(super) fn new(part: SharedPart, data: Arc<[u8]>, version: Option<String>, batch: KeyBatch) -> Self {
         Self {
             part,
             data,

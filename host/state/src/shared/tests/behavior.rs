@@ -225,7 +225,7 @@ fn former_holder_reports_its_loss_and_no_end() {
     };
     assert_eq!(
         lost.to_string(),
-        "the shared state was taken over by b (epoch 2, after 1)"
+        "b holds the shared state now, with epoch 2; the epoch of this replica was 1"
     );
     held.end(ends.of("held"));
     space.commit(change("k", "2"), Some(ends.of("later")));
@@ -297,6 +297,29 @@ fn failed_request_is_repeated_after_a_pause_that_grows_to_its_limit() {
     assert_eq!(pauses, [100, 200, 400, 3_000, limit, 3_200, limit]);
     replica.settle(&mut server);
     assert_eq!(Replica::open("b", &mut server).get("k").as_deref(), Some("1"));
+}
+
+/// Reads succeed, so that each write is preceded by one.
+#[test]
+fn pause_grows_while_only_writes_fail() {
+    let mut server = Server::default();
+    let mut replica = Replica::open("a", &mut server);
+    replica.set("k", "1");
+    let began = replica.now;
+    for _ in 0..20 {
+        let request = sent(&mut replica);
+        let answer = match request.verb {
+            SecretVerb::Get => server.apply(&request),
+            _ => failure(true, None),
+        };
+        replica.journal.answer(replica.now, answer);
+    }
+    assert!(replica.now.since(began) > Duration::from_secs(25));
+    let message = replica.journal.metrics.failure().unwrap();
+    assert!(
+        message.starts_with(&format!("Informant may not update the Secret {JOURNAL}: no")),
+        "{message}"
+    );
 }
 
 #[test]

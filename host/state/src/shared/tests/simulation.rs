@@ -5,7 +5,7 @@
 //! 1. They can be read.
 //! 2. Of each plugin they have the changes of the first calls in their order, as many as were reported or more.
 //! 3. After the claim of a successor they have only changes of calls that were there at the claim, and of its own.
-//! 4. Nobody reports a loss unless another one has claimed the state.
+//! 4. No replica reports a loss unless another one has claimed the state.
 //! 5. Without faults, everything is written and reported.
 
 use std::collections::BTreeSet;
@@ -373,7 +373,7 @@ impl World {
         }
     }
 
-    /// No more faults: the holder, or a new one, writes everything.
+    /// Without further faults: the holder, or a new one, writes everything.
     fn finish(&mut self) {
         let holds = |member: &Member| member.journal.is_some() && member.epoch == self.epoch;
         let holder = self.members.iter().position(holds).filter(|_| self.epoch > 0);
