@@ -28,8 +28,10 @@ mod layout;
 mod letters;
 mod limits;
 mod metrics;
+mod opening;
 mod request;
 mod running;
+mod task;
 #[cfg(test)]
 mod tests;
 

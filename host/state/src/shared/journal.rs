@@ -8,13 +8,14 @@ use informant_cache::Moment;
 use informant_cache::seeded_bug::{SeededBug, seeded_bug};
 
 use super::error::SharedStateError;
-use super::format::{ChunkContent, JournalContent, Stamp, Term};
+use super::format::{JournalContent, Term};
 use super::layout::Layout;
 use super::limits::{RETRY_PAUSE_MAX, Sizes};
 use super::metrics::SharedMetrics;
-use super::request::{SecretAnswer, SecretFailure, SecretRequest, SecretVerb, SharedPart};
+use super::request::{SecretAnswer, SecretFailure, SecretRequest, SharedPart};
+use super::task::{Attempt, Task};
 use crate::journal::RecorderWaker;
-use crate::key_value::{KeyBatch, KeySpace, KeyTable};
+use crate::key_value::{KeySpace, KeyTable};
 use crate::row::RowKind;
 
 /// The pause before the first repetition of a failed request; it doubles.
@@ -28,7 +29,8 @@ const CONFLICTS_WITHOUT_PAUSE_MAX: u32 = 2;
 pub struct SharedOptions {
     /// The group of replicas; part of the Secrets' names.
     pub group: String,
-    /// The name of this replica in the Lease. For people, and to tell terms with the same epoch apart.
+    /// The name of this process in the Lease, for people. No other process has it, also not an earlier one of the pod:
+    /// if the Secrets were deleted, two processes may have the same epoch.
     pub holder: String,
     /// The transitions of the Lease, for people.
     pub lease_transitions: u64,
@@ -75,7 +77,7 @@ pub struct SharedJournal {
     /// The version of the journal; none: it does not exist.
     pub(super) version: Option<String>,
     pub(super) layout: Layout,
-    phase: Phase,
+    pub(super) phase: Phase,
     /// What is to be done, or waits for its answer.
     task: Option<Task>,
     is_sent: bool,
@@ -103,37 +105,10 @@ pub(super) struct Pace {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Phase {
+pub(super) enum Phase {
     Opening,
     Running,
     Over(SharedStep),
-}
-
-pub(super) enum Task {
-    ReadJournal,
-    /// There is no journal: there must be no chunk.
-    ReadFirstChunk,
-    ReadChunk(u32),
-    Write(Attempt),
-    /// Whether the write took effect, and what to do if not.
-    Resolve(Attempt),
-    /// The chunk was written by somebody else: whether the journal is still this replica's.
-    Confirm(Attempt),
-    /// Whether a chunk is refused for this, or was written by a successor.
-    Doubt(SharedStateError),
-    /// Compares a Secret with memory.
-    Check(SharedPart),
-}
-
-/// A write that is repeated with the same bytes until it has taken effect.
-pub(super) struct Attempt {
-    pub(super) part: SharedPart,
-    pub(super) data: Arc<[u8]>,
-    /// None: the Secret is to be created.
-    pub(super) version: Option<String>,
-    /// The ends that it reports.
-    pub(super) batch: KeyBatch,
-    pub(super) conflicts: u32,
 }
 
 impl SharedJournal {
@@ -200,7 +175,7 @@ impl SharedJournal {
     }
 
     /// Writes what is pending without waiting for the interval: for a hand-over. See [`is_written`](Self::is_written).
-    pub fn hurry(&mut self) {
+    pub fn flush(&mut self) {
         self.options.group_interval = Duration::ZERO;
     }
 
@@ -229,7 +204,7 @@ impl SharedJournal {
                 Err(at) => return SharedStep::Wait(at),
             },
         };
-        let request = self.request(&task);
+        let request = task.request(&self.options.group);
         self.task = Some(task);
         self.is_sent = true;
         SharedStep::Send(request)
@@ -261,27 +236,9 @@ impl SharedJournal {
         }
     }
 
-    fn request(&self, task: &Task) -> SecretRequest {
-        let (part, verb) = match task {
-            Task::ReadJournal | Task::Confirm(_) | Task::Doubt(_) => (SharedPart::Journal, SecretVerb::Get),
-            Task::ReadFirstChunk => (SharedPart::Chunk(0), SecretVerb::Get),
-            Task::ReadChunk(number) => (SharedPart::Chunk(*number), SecretVerb::Get),
-            Task::Check(part) => (*part, SecretVerb::Get),
-            Task::Resolve(attempt) => (attempt.part, SecretVerb::Get),
-            Task::Write(Attempt {
-                part, data, version, ..
-            }) => match version {
-                Some(version) => (*part, SecretVerb::Update(Arc::clone(data), version.clone())),
-                None => (*part, SecretVerb::Create(Arc::clone(data))),
-            },
-        };
-        let name = part.secret_name(&self.options.group);
-        SecretRequest { name, verb }
-    }
-
     /// A request has no result: pauses.
     fn failed(&mut self, now: Moment, task: &Task, failure: &SecretFailure) {
-        let SecretRequest { name, verb } = self.request(task);
+        let SecretRequest { name, verb } = task.request(&self.options.group);
         let (verb, message) = (verb.name(), &failure.message);
         let what = match failure.is_denied {
             true => format!(
@@ -310,98 +267,6 @@ impl SharedJournal {
     fn pause(&mut self, now: Moment, at_least: Duration) {
         self.not_before = now + self.retry_pause.max(at_least);
         self.retry_pause = (self.retry_pause * 2).min(RETRY_PAUSE_MAX);
-    }
-
-    /// The first answer about the journal: claims it.
-    fn journal_read(&mut self, answer: SecretAnswer) {
-        let SecretAnswer::Found { version, data } = answer else {
-            self.task = Some(Task::ReadFirstChunk);
-            return;
-        };
-        match JournalContent::decode(&self.options.group, &data) {
-            Ok(journal) => {
-                self.version = Some(version);
-                self.claim(journal);
-            }
-            Err(error) => self.refuse(error),
-        }
-    }
-
-    /// Without a journal there must be nothing.
-    fn first_chunk_read(&mut self, answer: SecretAnswer) {
-        match answer {
-            SecretAnswer::Missing => {
-                self.version = None;
-                self.claim(JournalContent::default());
-            }
-            _ => {
-                self.task = Some(Task::Doubt(SharedStateError::missing(
-                    SharedPart::Journal,
-                    &self.options.group,
-                )))
-            }
-        }
-    }
-
-    /// Writes the journal as it was found, with the next epoch.
-    fn claim(&mut self, mut journal: JournalContent) {
-        self.term.epoch = journal.term.epoch + 1;
-        self.sequence = journal.sequence + 1;
-        journal.term = self.term.clone();
-        journal.sequence = self.sequence;
-        let data = journal.encode(&self.options.group);
-        let attempt = Attempt::new(SharedPart::Journal, data, self.version.clone(), KeyBatch::default());
-        self.task = Some(Task::Write(attempt));
-        self.layout = Layout::of(journal, self.sizes.chunk_bytes_max);
-    }
-
-    /// Reads the chunks, one after the other; after the last one the state is open.
-    fn chunk_read(&mut self, now: Moment, number: u32, answer: SecretAnswer) {
-        let group = &self.options.group;
-        let read = match answer {
-            SecretAnswer::Found { version, data } => ChunkContent::decode(group, number, &data).and_then(|content| {
-                let last = Stamp {
-                    epoch: self.term.epoch,
-                    sequence: self.sequence,
-                };
-                match self.layout.load(number, content, version, last) {
-                    true => Ok(()),
-                    false => Err(SharedStateError::mismatched(SharedPart::Chunk(number), group)),
-                }
-            }),
-            _ if self.layout.may_be_missing(number) => Ok(()),
-            _ => Err(SharedStateError::missing(SharedPart::Chunk(number), group)),
-        };
-        match read {
-            Ok(()) => self.read_chunk_or_open(now, number + 1),
-            Err(error) => self.task = Some(Task::Doubt(error)),
-        }
-    }
-
-    /// A chunk does not belong to the journal that was read: another replica may have claimed and written both.
-    fn doubted(&mut self, error: SharedStateError, answer: SecretAnswer) {
-        let lost = match &answer {
-            SecretAnswer::Found { .. } if self.term.epoch == 0 => return self.journal_read(answer),
-            SecretAnswer::Found { data, .. } => self.lost_to(data),
-            _ => None,
-        };
-        match lost {
-            Some(lost) => self.lose(lost, None),
-            None => self.refuse(error),
-        }
-    }
-
-    fn read_chunk_or_open(&mut self, now: Moment, number: u32) {
-        if number < self.layout.chunk_count() {
-            self.task = Some(Task::ReadChunk(number));
-            return;
-        }
-        self.table.restore(self.layout.rows());
-        self.phase = Phase::Running;
-        self.recovered();
-        self.pace.checked = now;
-        let (epoch, chunks) = (self.term.epoch, number);
-        tracing::info!(epoch, chunks, "shared state opened");
     }
 
     fn write_answered(&mut self, now: Moment, mut attempt: Attempt, answer: SecretAnswer) {
@@ -517,7 +382,7 @@ impl SharedJournal {
         self.end(SharedStep::Lost(lost));
     }
 
-    fn refuse(&mut self, error: SharedStateError) {
+    pub(super) fn refuse(&mut self, error: SharedStateError) {
         self.metrics.set_failure(Some(error.to_string()));
         self.end(SharedStep::Refused(error));
     }
@@ -537,11 +402,5 @@ impl Drop for SharedJournal {
     fn drop(&mut self) {
         self.metrics.ends_dropped.inc_by(self.table.end() as u64);
         self.metrics.set_failure(None);
-    }
-}
-
-impl Task {
-    fn writes(&self) -> bool {
-        matches!(self, Task::Write(_) | Task::Resolve(_) | Task::Confirm(_))
     }
 }

@@ -7,9 +7,10 @@ use informant_cache::Moment;
 use informant_cache::seeded_bug::{SeededBug, seeded_bug};
 
 use super::format::{JournalContent, RowChange, Stamp, row_cost_bytes};
-use super::journal::{Attempt, SharedJournal, Task};
+use super::journal::SharedJournal;
 use super::limits::CHECK_INTERVAL;
 use super::request::{SecretAnswer, SharedPart};
+use super::task::{Attempt, Task};
 use crate::key_value::KeyBatch;
 use crate::row::{RowKey, RowKind};
 
@@ -151,18 +152,6 @@ impl SharedJournal {
         match self.pace.writing_since.or(self.pace.pending_since) {
             Some(_) => now + OBSERVATION_INTERVAL,
             None => Moment::NEVER,
-        }
-    }
-}
-
-impl Attempt {
-    pub(super) fn new(part: SharedPart, data: Arc<[u8]>, version: Option<String>, batch: KeyBatch) -> Self {
-        Self {
-            part,
-            data,
-            version,
-            batch,
-            conflicts: 0,
         }
     }
 }

@@ -79,7 +79,7 @@ fn hand_over_does_not_wait_for_the_interval() {
     replica.settle(&mut server);
     replica.set("k", "2");
     assert!(!replica.journal.is_written());
-    replica.journal.hurry();
+    replica.journal.flush();
     let before = replica.now;
     replica.settle(&mut server);
     assert!(replica.journal.is_written());
