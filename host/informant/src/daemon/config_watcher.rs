@@ -406,6 +406,8 @@ fn is_same_group(one: Option<&HaSection>, other: Option<&HaSection>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use informant_config::TextHash;
+
     use super::super::section_command::Reply;
     use super::*;
 
@@ -432,7 +434,7 @@ mod tests {
         let slow = sent(&mut outstanding, plugin("slow"), later);
         let quick = sent(&mut outstanding, plugin("quick"), start);
         slow.set_step("waits for its file to be read");
-        let mut configuration = super::super::Configuration::new("config.toml".into(), start);
+        let mut configuration = super::super::Configuration::new("config.toml".into(), &TextHash::of(""), start);
         quick.send(Ok(()));
 
         assert!(
