@@ -22,6 +22,7 @@ mod log_level;
 mod objects;
 mod origin;
 pub(crate) mod plugins;
+mod replica_metrics;
 mod replicas;
 mod secrets;
 pub(crate) mod sources;
@@ -244,7 +245,11 @@ pub fn routes(
     environment: Arc<dyn Environment>,
     section: &AdminSection,
 ) -> Routes {
-    metrics.collect(StatusCollector(registry.clone(), metrics.daemon.clone()));
+    metrics.collect(StatusCollector(
+        registry.clone(),
+        metrics.daemon.clone(),
+        Arc::clone(&environment),
+    ));
     let state = AdminState::new(registry, metrics, environment, section);
     Routes {
         health: probes()

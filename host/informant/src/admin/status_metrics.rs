@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use informant_cache::listener::ListenerStats;
-use informant_cache::{Source, SourceState};
+use informant_cache::{Environment, Source, SourceState};
 use informant_informer::ReflectorStatus;
 use informant_spec::Required;
 use prometheus_client::collector::Collector;
@@ -16,13 +17,17 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
+use super::replica_metrics;
 use super::sources::{resource_or_section, running_in};
 use crate::daemon::{CertificateStatus, InformerPhase, PluginPhase, StatusRegistry};
 use crate::memory_limit::memory_limit_bytes;
 use crate::metrics::DaemonMetrics;
 
-#[derive(Debug)]
-pub(super) struct StatusCollector(pub(super) StatusRegistry, pub(super) DaemonMetrics);
+pub(super) struct StatusCollector(
+    pub(super) StatusRegistry,
+    pub(super) DaemonMetrics,
+    pub(super) Arc<dyn Environment>,
+);
 
 /// A statistic of one plugin's listener.
 type Reading = fn(&ListenerStats) -> u64;
@@ -215,6 +220,12 @@ const COUNTERS: [(&str, &str, Reading); 26] = [
     ),
 ];
 
+impl fmt::Debug for StatusCollector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StatusCollector").finish_non_exhaustive()
+    }
+}
+
 impl Collector for StatusCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let plugins = self.0.plugins();
@@ -261,7 +272,8 @@ impl Collector for StatusCollector {
         self.encode_memory(&mut encoder, of_plugins.sum())?;
         self.encode_degraded(&mut encoder)?;
         self.encode_certificate(&mut encoder)?;
-        self.encode_starting(&mut encoder)
+        self.encode_starting(&mut encoder)?;
+        replica_metrics::encode(&self.0, &*self.2, &mut encoder)
     }
 }
 

@@ -112,7 +112,8 @@ async fn a_successor_continues_where_the_handler_was() {
     standby.logged("this replica acts").await;
     world.create_pod("web-1", "nginx");
     has_called(&standby, "watch add web-1").await;
-    assert_eq!(calls(&standby), ["watch add web-1"]);
+    // The instance's start, and that everything was delivered, which is nothing.
+    assert_eq!(calls(&standby), [" init ", " synced ", "watch add web-1"]);
     holder.exit_code().await;
 }
 
@@ -124,6 +125,11 @@ async fn a_standby_answers_queries_and_names_who_acts() {
     let [holder, standby] = &*replicas else {
         panic!("two replicas")
     };
+    until("the standby to know the holder", async || {
+        let (_, seen) = http_get(standby.address(), "/api/v1/replicas").await;
+        seen.contains("\"holder\":\"informant-0\"").then_some(()).ok_or(seen)
+    })
+    .await;
     let (status, pods) = http_get(standby.address(), "/api/v1/get/pods").await;
     assert!(status == 200 && pods.contains("web-0"), "{status}: {pods}");
     let (status, answer) = http_post(standby.address(), "/api/v1/plugins/recorder/pause", "{}").await;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use informant_config::{HaSection, AdminSection, AdminTls, Config, SourceFile, show_size};
+use informant_config::{AdminSection, AdminTls, Config, HaSection, SourceFile, show_size};
 
 use crate::files::{ReadFileError, read_regular_file};
 use crate::rbac::{CONFIG_MAP_BYTES_MAX, HelmValues, POD_CONFIG_FOLDER, Permissions};
