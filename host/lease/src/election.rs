@@ -25,6 +25,10 @@ use crate::times::{LeaseTimes, REFUSED_PAUSE};
 /// this time the gate is closed and the Lease no longer renewed, so that it expires and another member acts.
 pub const HAND_OVER_MAX: Duration = Duration::from_secs(20);
 
+/// How long a process does not hand the Lease over after it has done so: 60 s. A preferred member that looks ready and
+/// does not acquire would otherwise interrupt the work every few seconds. A stop does not wait.
+pub const HAND_OVER_PAUSE: Duration = Duration::from_secs(60);
+
 /// What happens to an [`Election`].
 #[derive(Debug, Clone)]
 pub enum ElectionInput {
@@ -42,7 +46,7 @@ pub enum ElectionInput {
     Notes(Notes),
     /// The epoch that shared state is stamped with: the next one is greater, even if the Lease was deleted.
     Epoch(u32),
-    /// Give the Lease up.
+    /// Give the Lease up. For a preferred member, at most once in [`HAND_OVER_PAUSE`]; sooner, it is ignored.
     Release(ReleaseReason),
     /// All effects have ended, and none begins: the Lease may be released.
     HandedOver,
@@ -51,10 +55,9 @@ pub enum ElectionInput {
 /// One candidate for one Lease.
 ///
 /// ```text
-///            Seen, Candidates, Ready
-///  Standby ──expired or released──▶ Read ──unchanged──▶ Acquire ──▶ Acting ──Release──▶ HandingOver ──HandedOver──▶ Releasing
-///     ▲                                                              │ deadline, another name, deleted                 │
-///     └──────────────────────────────────────────────────────────────┴──────────────────────────────────────────────────┘
+///  Standby ──expired──▶ Confirm ──unchanged──▶ Acquire ──▶ Acting ──Release──▶ HandingOver ──HandedOver──▶ Releasing
+///   ▲    └──released───────────────────────────▲            │                   │                          │
+///   └────deadline, another name, deleted─────────────────────┴───────────────────┴──────────────────────────┘
 /// ```
 ///
 /// Rules:
@@ -88,6 +91,8 @@ pub struct Election {
     not_before: Moment,
     failure: Option<Arc<str>>,
     notes: Option<Notes>,
+    /// When it may hand over to a preferred member again.
+    hands_over_from: Moment,
     /// When the requests of the last term have ended.
     effects_end: Moment,
     /// No epoch up to this one is used again.
@@ -144,6 +149,7 @@ impl Election {
             not_before: now,
             failure: None,
             notes: None,
+            hands_over_from: now,
             effects_end: now,
             last_epoch: 0,
             predecessor: None,
@@ -349,7 +355,8 @@ impl Election {
                 observed.confirmed = read.or(observed.confirmed);
                 return;
             }
-            // A read that was sent after that is believed: an API server that was restored from a backup has older versions.
+            // A read that was sent after that is believed: an API server that was restored from a backup has older
+            // versions.
             if observed.is_newer_than(&seen) && read.is_none_or(|read| read <= observed.at) {
                 return;
             }

@@ -77,8 +77,8 @@ impl Gate {
         }))
     }
 
-    /// Whether an effect may begin at `now`, which the caller has just read from the clock that counts while the machine
-    /// sleeps.
+    /// Whether an effect may begin at `now`, which the caller has just read from the clock that counts while the
+    /// machine sleeps.
     #[must_use]
     pub fn permit(&self, now: Moment) -> Option<Permit> {
         let (sent, epoch) = self.read();

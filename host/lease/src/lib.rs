@@ -38,7 +38,7 @@ mod simulation;
 mod standing;
 mod times;
 
-pub use election::{Election, ElectionInput, HAND_OVER_MAX};
+pub use election::{Election, ElectionInput, HAND_OVER_MAX, HAND_OVER_PAUSE};
 pub use gate::{Gate, Permit};
 pub use members::{Candidates, MEMBERS_MAX, Member, MemberRecord, Members, READY_FOR};
 pub use membership::{Membership, MembershipInput};

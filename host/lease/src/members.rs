@@ -15,7 +15,7 @@ use crate::times::LeaseTimes;
 /// How long a member must have been ready before work is handed over to it: 10 s. One that starts, becomes ready and
 /// fails does not interrupt a holder that works.
 ///
-/// Only a hand-over from a healthy holder waits for it. A Lease that nobody holds goes to a member that has just become
+/// Only a hand-over from a healthy holder waits for it. A Lease without a holder goes to a member that has just become
 /// ready, if there is no other: waiting would only prolong the interruption.
 pub const READY_FOR: Duration = Duration::from_secs(10);
 

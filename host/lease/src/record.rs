@@ -9,16 +9,17 @@ use informant_object::ResourceVersion;
 /// The prefix of the annotations that belong to Informant. Others are left as they are.
 pub const ANNOTATION_PREFIX: &str = "informant/";
 
-/// The longest duration of a Lease that counts: 60 s, four times what Informant writes. A Lease that was edited by hand,
-/// or is another tool's, may say years; it is acquired after this time without a change.
+/// The longest duration of a Lease that counts: 60 s, four times what Informant writes. A Lease that was edited by
+/// hand, or is another tool's, may say years; it is acquired after this time without a change.
 pub const LEASE_DURATION_MAX: Duration = Duration::from_secs(60);
 
 /// The largest number of transitions that is believed: a billion. Nothing acquires a Lease that often, but somebody may
 /// write any number into it. A larger one counts as none, so that there is always a next one.
 pub const TRANSITIONS_MAX: u32 = 1_000_000_000;
 
-/// The size of [`Notes`], keys and values: 64 KiB, a quarter of what Kubernetes allows for all annotations of an object.
-/// Larger ones are refused when they are written. Of a Lease that somebody else wrote, what exceeds it is left out.
+/// The size of [`Notes`], keys and values: 64 KiB, a quarter of what Kubernetes allows for all annotations of an
+/// object. Larger ones are refused when they are written. Of a Lease that somebody else wrote, what exceeds it is left
+/// out, and counted in [`Notes::left_out`].
 pub const NOTES_BYTES_MAX: usize = 64 << 10;
 
 const PREFERRED: &str = "preferred";

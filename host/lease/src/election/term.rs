@@ -6,7 +6,7 @@ use informant_cache::Moment;
 use informant_cache::seeded_bug::{SeededBug, seeded_bug};
 
 use super::observed::Mine;
-use super::{Election, HAND_OVER_MAX};
+use super::{Election, HAND_OVER_MAX, HAND_OVER_PAUSE};
 use crate::record::{LeaseContent, LeaseRecord};
 use crate::request::Seen;
 use crate::standing::{ReleaseReason, StandbyReason};
@@ -177,11 +177,16 @@ impl Election {
     }
 
     pub(super) fn release(&mut self, now: Moment, why: ReleaseReason) {
-        self.is_stopping |= why == ReleaseReason::Stop;
+        match why {
+            ReleaseReason::Stop => self.is_stopping = true,
+            ReleaseReason::Preferred if now < self.hands_over_from => return,
+            ReleaseReason::Preferred => {}
+        }
         match &mut self.phase {
             Phase::Acting(term) => {
                 let term = term.clone();
                 self.phase = Phase::HandingOver { term, why, asked: now };
+                self.hands_over_from = now + HAND_OVER_PAUSE;
                 if seeded_bug(SeededBug::ReleasedTooEarly) {
                     self.handed_over(now);
                 }

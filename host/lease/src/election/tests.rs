@@ -292,6 +292,32 @@ fn hand_over_without_end_lets_the_lease_expire() {
 }
 
 #[test]
+fn hand_over_in_vain_is_not_repeated_at_once() {
+    let mut election = holder();
+    election.step(at(5_000), ElectionInput::Release(ReleaseReason::Preferred));
+    let release = election
+        .step(at(5_010), ElectionInput::HandedOver)
+        .expect("it releases");
+    answer(
+        &mut election,
+        5_020,
+        &release,
+        LeaseAnswer::Record(written(&release, 11)),
+    );
+    let acquire = clock(&mut election, 7_270).expect("the preferred member does not");
+    answer(
+        &mut election,
+        7_280,
+        &acquire,
+        LeaseAnswer::Record(written(&acquire, 12)),
+    );
+    election.step(at(8_000), ElectionInput::Release(ReleaseReason::Preferred));
+    assert!(matches!(election.standing(), Standing::Acting { epoch: 3, .. }));
+    election.step(at(8_000), ElectionInput::Release(ReleaseReason::Stop));
+    assert!(matches!(election.standing(), Standing::HandingOver { .. }));
+}
+
+#[test]
 fn gate_that_somebody_closed_ends_the_term() {
     let mut election = holder();
     let renewal = clock(&mut election, 6_000).expect("it renews");

@@ -1,5 +1,9 @@
 //! Hosts with processes, the network between them and the API server, and true time.
 
+mod effects;
+mod network;
+mod trouble;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 use std::sync::Arc;
@@ -7,21 +11,16 @@ use std::time::Duration;
 
 use informant_cache::Moment;
 
+use self::effects::Effect;
 use super::clauses::{Checker, Clause};
-use super::faults::{Edit, Fault, Planned, Target, Trouble};
+use super::faults::{Fault, Planned, Target, Trouble};
 use super::process::{Input, Process};
 use super::rng::Rng;
 use super::server::{Name, Server};
-use crate::{LeaseAnswer, LeaseContent, LeaseRequest, LeaseTimes, RequestId, Seen};
-
-/// One way through a network without trouble.
-const WAY_MAX: Duration = Duration::from_millis(20);
+use crate::{LeaseRequest, LeaseTimes, Seen};
 
 /// How long effects may run after a hand-over was begun; then they are cancelled.
 const EFFECTS_END: Duration = Duration::from_secs(10);
-
-/// After what time an orderly stop becomes a kill.
-const STOP_MAX: Duration = Duration::from_secs(25);
 
 /// How often a step may be due again at once.
 const STEPS_AT_ONCE_MAX: usize = 8;
@@ -49,18 +48,6 @@ enum Event {
     Fault(Target, Fault, Duration),
     Quiet,
     Look,
-}
-
-/// Something that a process does to the world.
-#[derive(Debug)]
-struct Effect {
-    host: usize,
-    process: u64,
-    identity: Arc<str>,
-    epoch: u32,
-    /// When its process cancels its request, in true time.
-    request_end: Moment,
-    is_cancelled: bool,
 }
 
 #[derive(Debug)]
@@ -263,8 +250,6 @@ impl World {
         }
     }
 
-    // Processes.
-
     fn start_process(&mut self, host: usize) {
         if self.hosts[host].process.is_some() {
             return;
@@ -363,366 +348,6 @@ impl World {
         if has_ended {
             self.kill(host);
         }
-    }
-
-    // The network.
-
-    fn way(&mut self, host: usize) -> Duration {
-        let max = match self.hosts[host].has(Trouble::Slow) {
-            true if self.rng.percent(30) => self.times.request_max() * 3 / 2,
-            true => self.times.request_max() / 3,
-            false => WAY_MAX,
-        };
-        self.rng.up_to(max)
-    }
-
-    fn send(&mut self, host: usize, number: u64, name: Name, request: LeaseRequest) {
-        self.line(|_| format!("host {host} sends {name:?} {request:?}"));
-        // Half of the callers report that a request was not answered; the others leave that to the machine.
-        if self.rng.percent(50) {
-            let failed = LeaseAnswer::Failed("no answer".into());
-            self.after(
-                request.within,
-                Event::Input(host, number, Input::Answer(name, request.id, failed)),
-            );
-        }
-        if !self.hosts[host].has(Trouble::CutToServer) && !self.hosts[host].has(Trouble::LeasesCut) {
-            let way = self.way(host);
-            self.after(way, Event::Request(host, number, name, request));
-        }
-    }
-
-    fn serve(&mut self, host: usize, number: u64, name: Name, request: LeaseRequest) {
-        if self.hosts[host].has(Trouble::Refused) {
-            return self.answer(host, number, name, request.id, LeaseAnswer::Refused("forbidden".into()));
-        }
-        let error = match self.has_errors && self.rng.percent(60) {
-            true if self.rng.percent(20) => Some(LeaseAnswer::Conflict),
-            true => Some(LeaseAnswer::Failed("500".into())),
-            false => None,
-        };
-        // An error may come after the request has had its effect.
-        if error.is_some() && self.rng.percent(70) {
-            return self.answer(host, number, name, request.id, error.unwrap_or(LeaseAnswer::Conflict));
-        }
-        let (answer, seen) = self.server.apply(name, request.kind);
-        if let (Name::Work, Some(Seen::Record(record))) = (name, &seen) {
-            let long = self.times.duration * 2;
-            let hosts = &self.hosts;
-            let now = self.now;
-            let healthy = |identity: &str| {
-                let mut of_process = hosts.iter().filter(|host| {
-                    let process = host.process.as_ref();
-                    process.is_some_and(|process| *process.identity == *identity && process.is_candidate())
-                });
-                of_process.any(|host| host.healthy_since + long <= now) && !self.has_errors
-            };
-            self.checker.written(now, &record.content, healthy);
-        }
-        self.publish(name, seen);
-        self.answer(host, number, name, request.id, error.unwrap_or(answer));
-    }
-
-    fn answer(&mut self, host: usize, number: u64, name: Name, id: RequestId, answer: LeaseAnswer) {
-        if self.hosts[host].has(Trouble::CutFromServer) {
-            return;
-        }
-        self.line(|_| format!("host {host} is answered {name:?} {id:?} {answer:?}"));
-        let way = self.way(host);
-        self.after(way, Event::Input(host, number, Input::Answer(name, id, answer)));
-    }
-
-    fn publish(&mut self, name: Name, seen: Option<Seen>) {
-        let Some(seen) = seen else {
-            return;
-        };
-        for host in 0..self.hosts.len() {
-            self.deliver(host, name, seen.clone());
-        }
-    }
-
-    /// Delivers to the watch of a host, unless it is cut off: then a relist follows.
-    fn deliver(&mut self, host: usize, name: Name, seen: Seen) {
-        let one = &self.hosts[host];
-        if !one.has(Trouble::CutFromServer) && !one.has(Trouble::WatchStalls) {
-            let at = self.in_order(host);
-            self.at(at, Event::Watch(host, self.hosts[host].watch, name, seen));
-        }
-    }
-
-    fn in_order(&mut self, host: usize) -> Moment {
-        let at = self.now + self.way(host);
-        let at = at.max(self.hosts[host].delivered);
-        self.hosts[host].delivered = at;
-        at
-    }
-
-    /// Lists all Leases, and watches from there.
-    fn relist(&mut self, host: usize) {
-        let one = &mut self.hosts[host];
-        if one.has(Trouble::CutToServer) || one.has(Trouble::CutFromServer) || one.has(Trouble::WatchStalls) {
-            return;
-        }
-        one.watch += 1;
-        let watch = one.watch;
-        one.delivered = self.now;
-        let version = self.server.version();
-        let mut names: BTreeSet<Name> = one.known.clone();
-        names.insert(Name::Work);
-        names.extend(self.server.leases.keys());
-        for name in names {
-            let seen = match self.server.leases.get(&name) {
-                Some(record) => Seen::Record(record.clone()),
-                None => Seen::Absent(Some(version.clone())),
-            };
-            self.deliver(host, name, seen);
-        }
-        let at = self.in_order(host);
-        self.at(at, Event::Synced(host, watch));
-    }
-
-    // Effects.
-
-    fn try_effect(&mut self, host: usize, number: u64) {
-        let local = self.hosts[host].local(self.now);
-        let is_paused = self.hosts[host].has(Trouble::Paused);
-        let Some(process) = self.hosts[host].process(number) else {
-            return;
-        };
-        if process.is_acting() && !is_paused {
-            self.begin_effect(host, local);
-        }
-        let pause = self.rng.between(self.times.retry / 20, self.times.retry / 4);
-        self.after(pause, Event::Try(host, number));
-    }
-
-    /// A process that believes that it is `believed` asks its gate, and sends something a little later.
-    fn begin_effect(&mut self, host: usize, believed: Moment) {
-        let (now, number) = (self.now, self.hosts[host].number);
-        let local = self.hosts[host].local(now);
-        let Some(process) = &mut self.hosts[host].process else {
-            return;
-        };
-        let Some(permit) = process.election.gate().permit(believed) else {
-            return;
-        };
-        process.in_flight.insert(self.effects.len());
-        self.effects.push(Effect {
-            host,
-            process: number,
-            identity: Arc::clone(&process.identity),
-            epoch: permit.epoch,
-            request_end: now + permit.request_end.since(local),
-            is_cancelled: false,
-        });
-        let wait = self.rng.up_to(Duration::from_millis(5));
-        self.after(wait, Event::Send(self.effects.len() - 1));
-    }
-
-    fn send_effect(&mut self, effect: usize) {
-        let (host, request_end) = (self.effects[effect].host, self.effects[effect].request_end);
-        let is_of_process = self.hosts[host].number == self.effects[effect].process;
-        if is_of_process && self.hosts[host].process.is_none() {
-            return;
-        }
-        if is_of_process && self.hosts[host].has(Trouble::Paused) {
-            // It is sent when the process continues.
-            return self.after(self.times.retry / 10, Event::Send(effect));
-        }
-        // Some arrive at the last moment.
-        let way = match self.rng.percent(20) {
-            true => (request_end - self.now).saturating_sub(self.rng.up_to(self.times.retry)),
-            false => self.way(host),
-        };
-        let is_cut = self.hosts[host].has(Trouble::CutToServer);
-        let arrives = self.now + way <= request_end && !is_cut;
-        let end = if arrives {
-            self.now + way
-        } else {
-            request_end.max(self.now)
-        };
-        self.at(end, Event::End(effect, arrives));
-    }
-
-    fn end_effect(&mut self, effect: usize, arrives: bool) {
-        let ended = &self.effects[effect];
-        let (host, number) = (ended.host, ended.process);
-        if arrives && !ended.is_cancelled {
-            self.checker.arrived(self.now, &ended.identity, ended.epoch);
-        }
-        let process = self.hosts[host].process(number);
-        if process.is_some_and(|process| process.in_flight.remove(&effect)) {
-            self.ended_effects(host);
-        }
-    }
-
-    fn cancel_effects(&mut self, host: usize, number: u64) {
-        if self.hosts[host].has(Trouble::Paused) {
-            return self.after(self.times.retry / 10, Event::CancelEffects(host, number));
-        }
-        let process = self.hosts[host]
-            .process(number)
-            .filter(|process| process.is_handing_over());
-        let in_flight = process.map(|process| std::mem::take(&mut process.in_flight));
-        for effect in in_flight.unwrap_or_default() {
-            self.effects[effect].is_cancelled = true;
-        }
-        self.ended_effects(host);
-    }
-
-    /// Reports that a hand-over may continue, if nothing is in flight.
-    fn ended_effects(&mut self, host: usize) {
-        let number = self.hosts[host].number;
-        let process = self.hosts[host].process.as_ref();
-        if process.is_some_and(|process| process.is_handing_over() && process.in_flight.is_empty()) {
-            self.after(Duration::ZERO, Event::Input(host, number, Input::HandedOver));
-        }
-    }
-
-    // Faults.
-
-    fn fault(&mut self, target: Target, fault: Fault, lasts: Duration) {
-        let acting = self
-            .hosts
-            .iter()
-            .position(|host| host.process.as_ref().is_some_and(Process::is_acting));
-        let on = |host| match target {
-            Target::Holder => acting.unwrap_or(host),
-            Target::Host(host) => host,
-        };
-        self.line(|_| format!("{target:?} {fault:?} for {lasts:?}"));
-        match fault {
-            Fault::Trouble(host, trouble, true) => {
-                let host = on(host);
-                self.begin_trouble(host, trouble);
-                let end = Fault::Trouble(host, trouble, false);
-                self.after(lasts, Event::Fault(Target::Host(host), end, Duration::ZERO));
-            }
-            Fault::Trouble(host, trouble, false) => self.end_trouble(host, trouble),
-            Fault::Kill(host, down) => {
-                let host = on(host);
-                self.kill(host);
-                self.after(down, Event::Start(host));
-            }
-            Fault::Stop(host, down) => {
-                let host = on(host);
-                self.hosts[host].version = "0.2.0";
-                let number = self.hosts[host].number;
-                self.input(host, number, Input::Stop);
-                self.after(STOP_MAX, Event::StopIsLate(host, number));
-                self.after(STOP_MAX + down, Event::Start(host));
-            }
-            Fault::Errors(true) => {
-                self.has_errors = true;
-                self.after(lasts, Event::Fault(target, Fault::Errors(false), Duration::ZERO));
-            }
-            Fault::Errors(false) => {
-                self.has_errors = false;
-                (0..self.hosts.len()).for_each(|host| self.recover(host));
-            }
-            Fault::Edit(edit) => self.edit(edit),
-        }
-    }
-
-    fn begin_trouble(&mut self, host: usize, trouble: Trouble) {
-        let at_input = self.rng.percent(50);
-        let one = &mut self.hosts[host];
-        one.healthy_since = Moment::NEVER;
-        if trouble == Trouble::Paused && !one.has(trouble) && at_input {
-            one.pauses_at_input = true;
-            return;
-        }
-        one.troubles.push(trouble);
-        if trouble == Trouble::NotReady {
-            self.make_ready(host, self.hosts[host].number);
-        }
-    }
-
-    fn end_trouble(&mut self, host: usize, trouble: Trouble) {
-        let one = &mut self.hosts[host];
-        if trouble == Trouble::Paused {
-            one.pauses_at_input = false;
-        }
-        if let Some(at) = one.troubles.iter().position(|has| *has == trouble) {
-            one.troubles.swap_remove(at);
-        }
-        let number = one.number;
-        self.recover(host);
-        match trouble {
-            Trouble::Paused if !self.hosts[host].has(trouble) => self.resume(host),
-            Trouble::NotReady => self.make_ready(host, number),
-            Trouble::CutFromServer | Trouble::WatchStalls | Trouble::CutToServer => {
-                let pause = self.rng.up_to(self.times.retry);
-                self.after(pause, Event::Relist(host, number));
-            }
-            _ => {}
-        }
-    }
-
-    /// A trouble has ended. If no other one lasts, the host is healthy from now on.
-    fn recover(&mut self, host: usize) {
-        let one = &mut self.hosts[host];
-        if one.troubles.is_empty() {
-            one.healthy_since = self.now;
-        }
-    }
-
-    /// The process continues: with what it was about to do, and a time that it has read before, if it did.
-    fn resume(&mut self, host: usize) {
-        let read = self.hosts[host].read_before_pause.take();
-        let local = self.hosts[host].local(self.now);
-        if read.is_some() && self.hosts[host].process.as_ref().is_some_and(Process::is_acting) {
-            self.begin_effect(host, read.unwrap_or(local));
-        }
-        let mut mailbox = std::mem::take(&mut self.hosts[host].mailbox);
-        mailbox.push(Input::Clock);
-        for (number, input) in mailbox.into_iter().enumerate() {
-            let believed = read.filter(|_| number == 0).unwrap_or(local);
-            self.step(host, believed, input);
-        }
-    }
-
-    fn edit(&mut self, edit: Edit) {
-        let seen = match edit {
-            Edit::Delete => self.server.delete(Name::Work),
-            Edit::DeleteMember(host) => {
-                let seen = self.server.delete(Name::Member(host));
-                return self.publish(Name::Member(host), seen);
-            }
-            edit => {
-                let holder = match edit {
-                    Edit::Holder(host) => self.hosts[host]
-                        .process
-                        .as_ref()
-                        .map(|process| Arc::clone(&process.identity)),
-                    Edit::Stranger => Some("stranger".into()),
-                    Edit::Empty => Some("".into()),
-                    _ => None,
-                };
-                self.server.edit(Name::Work, |content: &mut LeaseContent| {
-                    content.holder = holder.unwrap_or_else(|| Arc::clone(&content.holder));
-                    match edit {
-                        Edit::Duration(duration) => content.duration = duration,
-                        Edit::Transitions(transitions) => content.transitions = transitions,
-                        _ => {}
-                    }
-                })
-            }
-        };
-        self.checker.edited();
-        self.publish(Name::Work, seen);
-    }
-
-    fn end_all_faults(&mut self) {
-        self.line(|_| "all faults end".to_owned());
-        self.is_quiet = true;
-        for host in 0..self.hosts.len() {
-            while let Some(trouble) = self.hosts[host].troubles.last().copied() {
-                self.end_trouble(host, trouble);
-            }
-            self.start_process(host);
-        }
-        self.has_errors = false;
     }
 
     /// Looks whether some process acts, ten times a renewal.
