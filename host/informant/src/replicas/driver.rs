@@ -9,7 +9,7 @@ use futures::stream::FuturesUnordered;
 use informant_cache::{Environment, Moment};
 use informant_lease::{
     Candidates, Election, ElectionInput, Gate, LeaseAnswer, LeaseRequest, MemberRecord, Members, Membership,
-    MembershipInput, Notes, ReleaseReason, RequestId, Seen,
+    MembershipInput, Notes, ReleaseReason, RequestId, Seen, Standing,
 };
 use tokio::sync::{mpsc, watch};
 
@@ -217,6 +217,10 @@ impl Driver {
         if candidates != self.candidates {
             self.candidates = candidates.clone();
             self.election(ElectionInput::Candidates(candidates));
+        }
+        // Ignored if it has handed over a short time ago.
+        if self.candidates.newer.is_some() && matches!(self.election.standing(), Standing::Acting { .. }) {
+            self.election(ElectionInput::Release(ReleaseReason::Preferred));
         }
     }
 
