@@ -234,6 +234,19 @@ async fn grant_of_a_resource_not_served_is_a_warning() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn event_handler_without_informers_is_a_warning() {
+    let world = World::start().await;
+    world.install("guest-kube", "plugin.wasm");
+    let with =
+        |informers: &str| format!("{PODS}[plugin.tried]\ncomponent = \"plugin.wasm\"\ninformers = [{informers}]\n");
+    let why = "warning: config.toml:5:9: [plugin.tried] has no informers, so it is never called for an object";
+    check(&world, &with(""), 0, &[why]).await;
+    world.configure(&with("\"pods\""));
+    let text = transcript(&world, &["check"]).await;
+    assert!(!text.contains("has no informers"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn check_reads_the_certificate_of_the_admin_port() {
     let world = World::unreachable().await;
     let config = format!("tls = {{ cert-file = \"tls.crt\", key-file = \"tls.key\" }}\n{PODS}");

@@ -48,6 +48,9 @@ pub(super) async fn inspect<'c>(config: &'c Config, host: &PluginHost) -> (Inspe
                 findings.problems.extend(check_kube(config, name, section, &inspection));
                 findings
                     .problems
+                    .extend(check_informers(config, name, section, &inspection));
+                findings
+                    .problems
                     .extend(selections::check(config, name, section, &inspection));
                 findings.passed.push(line(name, &inspection, host));
                 inspections.insert(name, inspection);
@@ -160,6 +163,18 @@ fn check_kube(config: &Config, name: &str, section: &PluginSection, inspection: 
         let problem = config.problem(section.positions.component, message);
         problem
             .help("grant what it does: allow.kube = [{ verbs = [\"patch\"], resource = \"v1/pods\" }]")
+            .warning()
+    })
+}
+
+/// An event handler is called for the objects of its informers only. For reconcilers, see [`unwatched_kinds`].
+fn check_informers(config: &Config, name: &str, section: &PluginSection, inspection: &Inspection) -> Option<Problem> {
+    let is_idle = inspection.roles.has(Role::EventHandler) && section.spec.informers.is_empty();
+    is_idle.then(|| {
+        let message = format!("[plugin.{name}] has no informers, so it is never called for an object");
+        let problem = config.problem(section.positions.section, message);
+        problem
+            .help("list the informers of the objects: informers = [\"pods\"]")
             .warning()
     })
 }

@@ -177,20 +177,20 @@ impl KubeGrants {
         if grants.iter().any(|grant| grant.allows(call)) {
             return Ok(());
         }
-        let mut unwatched = String::new();
+        let mut unwatched = Vec::new();
         for grant in informers.iter().filter(|grant| grant.allows_if_watched(call)) {
             if is_watched(&grant.informer, call) {
                 return Ok(());
             }
-            unwatched += &format!(
+            unwatched.push(format!(
                 "; the informer {:?} does not watch {} there",
                 grant.informer, call.resource
-            );
+            ));
         }
         let message = format!(
             "{} is not granted{}; in config.toml, set in [plugin.{}]: {}",
             call,
-            unwatched,
+            unwatched.concat(),
             plugin,
             allow_line(grants, informers, &[call.suggested_grant()])
         );
