@@ -314,12 +314,21 @@ impl InstanceSlot {
 
     /// Refills the empty slot. Returns whether it has an instance now; otherwise it is to be tried again.
     pub(crate) async fn rebuild(&mut self) -> bool {
-        let mut changes = InitEffects::new(self.context.effects.is_dry_run());
-        let (config, version) = (&self.config, &self.version);
-        let made = self
-            .context
-            .instance(config, version, self.id, self.because, None, &mut changes);
-        match made.await {
+        let context = Arc::clone(&self.context);
+        let (ends, runtime) = (context.ends_calls(self.id.actor), &context.runtime);
+        let mut changes = InitEffects::new(context.effects.is_dry_run());
+        let made = context.instance(&self.config, &self.version, self.id, self.because, None, &mut changes);
+        let made = async {
+            match self.because {
+                // All plugins act at once.
+                StartCause::Start => runtime.load_turns.run(&*runtime.env, made).await,
+                StartCause::Swap | StartCause::Rebuild | StartCause::Resume => made.await,
+            }
+        };
+        let Some(made) = ends.run_until_cancelled(made).await else {
+            return false;
+        };
+        match made {
             Ok(instance) => {
                 changes.commit();
                 self.instance = Some(instance);
@@ -330,7 +339,7 @@ impl InstanceSlot {
                 }
                 return true;
             }
-            Err(problem) if self.context.ends_calls(self.id.actor).is_cancelled() => {
+            Err(problem) if ends.is_cancelled() => {
                 let plugin: &str = self.context.counters.plugin();
                 tracing::debug!(plugin, role = self.id.actor.as_str(), error = %problem, "plugin stopped or stood by while its instance was rebuilt");
             }

@@ -45,6 +45,8 @@ pub(super) enum Answer {
     RetryAfter,
     Permanent,
     Trapped,
+    /// Another replica acts.
+    Interrupted,
     /// Success, and a request for another call after this many milliseconds.
     RequeueAfter(u64),
 }
@@ -76,6 +78,7 @@ pub(super) fn any_op() -> impl Strategy<Value = Op> {
         1 => Just(Answer::RetryAfter),
         1 => Just(Answer::Permanent),
         1 => Just(Answer::Trapped),
+        1 => Just(Answer::Interrupted),
         3 => (0..3_000_u64).prop_map(Answer::RequeueAfter),
     ];
     prop_oneof![

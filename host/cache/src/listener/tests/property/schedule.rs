@@ -289,13 +289,17 @@ impl Run {
             Answer::RetryAfter => DeliveryOutcome::RetryAfter(error, Duration::from_millis(700)),
             Answer::Permanent => DeliveryOutcome::Permanent(error),
             Answer::Trapped => DeliveryOutcome::Trapped(error),
+            Answer::Interrupted => DeliveryOutcome::RetryAfter(error, Duration::ZERO),
             Answer::RequeueAfter(millis) => again(Duration::from_millis(millis)),
         };
         if matches!(answer, Answer::Filtered) {
             self.was_not_called(&delivery);
         }
         let before = self.stats().counters;
-        self.listener.consumer().done(delivery.token, outcome.clone(), self.now);
+        match answer {
+            Answer::Interrupted => self.listener.consumer().interrupted(delivery.token, self.now),
+            _ => self.listener.consumer().done(delivery.token, outcome.clone(), self.now),
+        }
         let after = self.stats().counters;
         let retried = after.retried > before.retried;
         self.note_failures(&delivery, &outcome, retried);
