@@ -123,6 +123,46 @@ async fn every_verb_and_patch_type_arrives() {
 }
 
 #[tokio::test]
+async fn a_write_with_the_uid_of_an_older_object_is_a_conflict() {
+    let server = ApiServer::new(Options::default());
+    let api = api(&server);
+    let make = || KubeAction::Create(bytes(&map("m")), write());
+    let old = done(&api, "", make()).await;
+    done(&api, "m", KubeAction::Delete(KubeDelete::default())).await;
+    let new = done(&api, "", make()).await;
+    let patch = |kind, document: Value| KubeAction::Patch(kind, bytes(&document), write());
+    let applied = json!({ "apiVersion": "v1", "kind": "ConfigMap", "data": { "c": "3" } });
+    let actions = [
+        patch(KubePatchKind::Merge, json!({ "data": { "a": "2" } })),
+        patch(KubePatchKind::Strategic, json!({ "data": { "a": "2" } })),
+        patch(
+            KubePatchKind::Json,
+            json!([{ "op": "add", "path": "/data/b", "value": "2" }]),
+        ),
+        patch(KubePatchKind::Apply, applied.clone()),
+        KubeAction::Update(bytes(&map("m")), write()),
+    ];
+    let send = async |name: &str, action: KubeAction, of: &Value| {
+        let uid = of["metadata"]["uid"].as_str().unwrap().to_owned();
+        let call = KubeCall {
+            uid,
+            ..call("v1/configmaps", name, action)
+        };
+        api.call(call).await.map_err(|error| error.status)
+    };
+    for action in actions {
+        let refused = send("m", action.clone(), &old).await;
+        assert!(matches!(refused, Err(409 | 422)), "{action:?}: {refused:?}");
+        assert_eq!(done(&api, "m", KubeAction::Get).await["data"], new["data"]);
+        send("m", action, &new).await.unwrap();
+        let reset = KubeAction::Update(bytes(&map("m")), write());
+        done(&api, "m", reset).await;
+    }
+    let absent = send("absent", patch(KubePatchKind::Apply, applied), &old).await;
+    assert_eq!(absent.unwrap_err(), 409, "it creates nothing");
+}
+
+#[tokio::test]
 async fn a_dry_run_changes_nothing() {
     let server = ApiServer::new(Options::default());
     let api = api(&server);
