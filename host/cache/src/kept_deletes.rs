@@ -228,3 +228,126 @@ fn identity_of(object: &Object) -> Object {
     // Too much is better than nothing.
     Object::parse(&json, &Shape::verbatim()).unwrap_or_else(|_| object.clone())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    const PODS: SourceId = SourceId(1);
+    const NODES: SourceId = SourceId(2);
+
+    fn at(seconds: u64) -> Moment {
+        Moment::ZERO + Duration::from_secs(seconds)
+    }
+
+    fn kept_for(seconds: u64) -> KeptDeletes {
+        let kept = KeptDeletes::default();
+        kept.keep(Some(Duration::from_secs(seconds)), at(0));
+        kept
+    }
+
+    fn delete(name: &str, bytes: usize, received: u64) -> KeptDelete {
+        let last = testing::object(&format!(
+            r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"namespace":"default","name":"{name}","uid":"u",
+                "resourceVersion":"7","labels":{{"app":"web"}},"annotations":{{"a":"b"}}}},"spec":"{}"}}"#,
+            "x".repeat(bytes)
+        ));
+        KeptDelete {
+            key: last.key().to_key(),
+            last: Some(last),
+            final_state_unknown: false,
+            gone_by: Some(7),
+            received: at(received),
+        }
+    }
+
+    fn names(kept: &KeptDeletes, source: SourceId) -> Vec<String> {
+        let deletes = kept.of(source).into_iter();
+        deletes.map(|delete| delete.key.name().to_owned()).collect()
+    }
+
+    #[test]
+    fn nothing_is_kept_until_it_is_switched_on() {
+        let kept = KeptDeletes::default();
+        kept.add(PODS, || panic!("it costs nothing"));
+        kept.keep(Some(Duration::from_secs(1)), at(0));
+        kept.add(PODS, || delete("a", 0, 0));
+        assert_eq!(names(&kept, PODS), ["a"]);
+        kept.keep(None, at(0));
+        assert_eq!((kept.is_on(), kept.stats()), (false, KeptDeletesStats::default()));
+    }
+
+    #[test]
+    fn deletes_older_than_the_age_are_dropped() {
+        let kept = kept_for(600);
+        kept.add(PODS, || delete("a", 10, 0));
+        kept.add(PODS, || delete("b", 10, 300));
+        kept.add(NODES, || delete("c", 10, 600));
+        assert_eq!(names(&kept, PODS), ["a", "b"]);
+        kept.keep(Some(Duration::from_secs(600)), at(601));
+        assert_eq!(names(&kept, PODS), ["b"]);
+        kept.keep(Some(Duration::from_secs(1_000)), at(1_200));
+        assert_eq!(
+            names(&kept, PODS),
+            ["b"],
+            "the age grows with what the holder has not accepted"
+        );
+        kept.keep(Some(Duration::from_secs(10)), at(1_200));
+        assert_eq!(
+            (kept.stats().deletes, kept.stats().bytes, kept.stats().dropped),
+            (0, 0, 0)
+        );
+    }
+
+    #[test]
+    fn above_their_number_the_oldest_is_dropped_and_counted() {
+        let kept = kept_for(600);
+        for number in 0..KEPT_DELETES_MAX + 2 {
+            let delete = KeptDelete {
+                key: Key::new("default", &number.to_string()),
+                last: None,
+                ..delete("a", 0, 0)
+            };
+            kept.add(PODS, || delete);
+        }
+        let stats = kept.stats();
+        assert_eq!((stats.deletes, stats.dropped), (KEPT_DELETES_MAX, 2));
+        assert_eq!(names(&kept, PODS)[0], "2");
+    }
+
+    #[test]
+    fn above_the_bytes_the_oldest_keep_what_identifies_them() {
+        let kept = kept_for(600);
+        let third = KEPT_DELETES_BYTES_MAX / 3;
+        for name in ["a", "b", "c", "d"] {
+            kept.add(PODS, || delete(name, third, 0));
+        }
+        let stats = kept.stats();
+        assert_eq!((stats.deletes, stats.cut), (4, 2));
+        assert!(stats.bytes <= KEPT_DELETES_BYTES_MAX);
+        let cut = kept.of(PODS).remove(0).last.unwrap();
+        let identity = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"default","name":"a","uid":"u","resourceVersion":"7","labels":{"app":"web"}}}"#;
+        let json = |text: &[u8]| serde_json::from_slice::<serde_json::Value>(text).unwrap();
+        assert_eq!(json(cut.json()), json(identity.as_bytes()));
+        kept.forget(PODS);
+        assert_eq!((kept.stats().deletes, kept.stats().bytes), (0, 0));
+        kept.add(PODS, || delete("e", third, 0));
+        assert!(kept.of(PODS)[0].last.as_ref().unwrap().size_bytes() > third);
+    }
+
+    #[test]
+    fn deletes_move_to_the_source_that_replaces_theirs() {
+        let kept = kept_for(600);
+        kept.add(PODS, || delete("a", 10, 0));
+        kept.add(PODS, || delete("b", 10, 0));
+        kept.transfer(&[PODS], NODES, |key| key.name == "a");
+        assert_eq!(
+            (names(&kept, NODES), names(&kept, PODS)),
+            (vec!["a".to_owned()], vec!["b".to_owned()])
+        );
+        kept.forget(PODS);
+        assert_eq!(names(&kept, NODES), ["a"]);
+        assert!(kept.stats().bytes > 0);
+    }
+}

@@ -19,6 +19,7 @@ mod resume;
 mod retries;
 mod spacing;
 mod suspects;
+mod takeover;
 mod tick;
 mod transfer;
 mod waits;

@@ -11,3 +11,4 @@ mod reconfigure;
 mod registrations;
 mod resource_changes;
 mod shed;
+mod takeovers;
