@@ -43,6 +43,7 @@ macro_rules! scenario_tests {
 
 scenario_tests! {
     fn namespace_removed_and_readded_delivers_deletes_then_adds;
+    fn takeover_delivers_kept_deletes_and_what_the_watermark_does_not_cover;
     fn unseen_changes_fold_and_skipped_states_are_counted;
     fn external_change_concurrent_with_own_write_is_delivered;
     fn last_event_while_paused_is_delivered_once_on_resume;

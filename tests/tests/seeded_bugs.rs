@@ -13,12 +13,13 @@ use informant_tests::simulation::{Clause, run};
 /// Nearly all are caught by the first few; one needs namespaces that change while a resync runs.
 const SEEDS_MAX: u64 = 300;
 
-/// Random seeds contain neither bookmarks that are ahead of events nor watches that stay silent to the end, and seldom
-/// a change of namespaces at the right moment. Scenarios catch these bugs.
-const BY_SCENARIO: [SeededBug; 3] = [
+/// Random seeds contain no bookmarks that are ahead of events, no watches that stay silent to the end, no takeovers, and
+/// seldom a change of namespaces at the right moment. Scenarios catch these bugs.
+const BY_SCENARIO: [SeededBug; 4] = [
     SeededBug::BookmarkHidesEvents,
     SeededBug::SilentWatchStaysLive,
     SeededBug::ReattachOvertakesDeletes,
+    SeededBug::DeleteLostAtTakeover,
 ];
 
 /// Bugs of parts that the simulation does not have; the tests of `informant-state` catch them

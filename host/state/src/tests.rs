@@ -11,6 +11,7 @@ mod keys;
 mod property;
 mod requeues;
 mod several;
+mod takeovers;
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -3,6 +3,7 @@
 mod changes;
 mod handlers;
 mod lists;
+mod takeovers;
 mod versions;
 mod watches;
 
@@ -17,6 +18,7 @@ pub const SCENARIOS: &[&[Scenario]] = &[
     changes::SCENARIOS,
     handlers::SCENARIOS,
     lists::SCENARIOS,
+    takeovers::SCENARIOS,
     versions::SCENARIOS,
     watches::SCENARIOS,
 ];

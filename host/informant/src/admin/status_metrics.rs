@@ -146,6 +146,11 @@ const COUNTERS: [(&str, &str, Reading); 26] = [
         |stats| stats.counters.deletes_discarded,
     ),
     (
+        "listener_handed_over",
+        "Events dropped because another process delivers them",
+        |stats| stats.counters.handed_over,
+    ),
+    (
         "listener_retries_limited",
         "Retries delayed by the limit on retries per second",
         |stats| stats.counters.retries_limited,

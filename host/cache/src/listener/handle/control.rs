@@ -5,6 +5,7 @@ use std::sync::Arc;
 use informant_object::{Key, KeyRef, SourceId};
 
 use super::Shared;
+use crate::delivery::tick::TIMER_SOURCE;
 use crate::listener::cursor::CursorKind;
 use crate::listener::{
     ChangedSelection, Lane, Listener, ListenerOptions, ListenerStats, Pause, Relations, RequeueResult, Triggered,
@@ -122,6 +123,12 @@ impl Control {
     /// Closes and drops all remaining events, in flight or not. Returns how many, and counts them as discarded.
     pub fn abandon(&self) -> u64 {
         self.0.change(Listener::abandon)
+    }
+
+    /// Drops the runs of timers, pending or in flight, for a handler that another process calls from now on: it makes
+    /// them. Counts them as handed over. See [`Feed::hand_over`](super::Feed::hand_over) for the sources.
+    pub fn hand_over_timers(&self) {
+        self.0.change(|listener| listener.hand_over(TIMER_SOURCE));
     }
 
     /// Statistics of the listener now. Visits every pending key: for status and metrics, not for each event.

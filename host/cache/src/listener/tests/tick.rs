@@ -108,3 +108,20 @@ fn a_paused_or_closed_handler_has_at_most_one_run() {
     tick(&rig, "b", 1);
     assert_eq!(rig.drain(), "tick a@3 missed 2 trigger\n");
 }
+
+#[test]
+fn runs_are_handed_over_to_another_process() {
+    let mut rig = Rig::new(options());
+    tick(&rig, "a", 1);
+    assert_eq!(rig.take(), "tick a@1 missed 0 trigger");
+    tick(&rig, "a", 2);
+    tick(&rig, "b", 2);
+    rig.listener.control().hand_over_timers();
+    rig.listener.check();
+    assert_eq!((rig.counters().handed_over, rig.counters().discarded), (3, 0));
+    assert!(!rig.listener.consumer().is_ticking("a"));
+    rig.answer(DeliveryOutcome::Ok);
+    assert_eq!(rig.drain(), "");
+    tick(&rig, "a", 3);
+    assert_eq!(rig.drain(), "tick a@3 missed 0 trigger\n");
+}

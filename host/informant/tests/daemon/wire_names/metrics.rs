@@ -45,6 +45,7 @@ fn assert_of_plugins(text: &str) {
     informant_listener_deletes_discarded counter {plugin}
     informant_listener_discarded counter {plugin}
     informant_listener_failing gauge {plugin}
+    informant_listener_handed_over counter {plugin}
     informant_listener_intervals_cut counter {plugin}
     informant_listener_keyed gauge {plugin}
     informant_listener_keys_spaced gauge {plugin}
