@@ -44,6 +44,7 @@ const CRATES: [&str; 9] = [
     "informant_cache",
     "informant_config",
     "informant_informer",
+    "informant_lease",
     "informant_object",
     "informant_plugin_host",
     "informant_spec",
@@ -674,6 +675,7 @@ mod tests {
             "bogus,,",
             "info,",
             "informant_informer",
+            "informant_lease",
             "debgu,a[b{c=1,d}]=info",
         ] {
             let error = format!("{:#}", parse(level).unwrap_err());

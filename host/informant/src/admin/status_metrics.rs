@@ -91,7 +91,7 @@ const GAUGES: [(&str, &str, Reading); 12] = [
     ),
 ];
 
-const COUNTERS: [(&str, &str, Reading); 26] = [
+const COUNTERS: [(&str, &str, Reading); 27] = [
     ("listener_accepted", "Changes accepted from informers", |stats| {
         stats.counters.accepted
     }),

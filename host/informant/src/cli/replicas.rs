@@ -152,7 +152,13 @@ mod tests {
             other: None,
             failure: None,
         };
-        insta::assert_snapshot!(shown(&replicas), @"");
+        insta::assert_snapshot!(shown(&replicas), @r"
+        REPLICA              ACTS   LEASE     READY   VERSION   CONFIGURATION            SEEN      ADDRESS
+        informant-0          yes    renewed   yes     0.1.0     3f2a9c01b7de             3s ago    10.0.0.7:8443
+        informant-1 (this)   -      renewed   yes     0.1.0     3f2a9c01b7de             3s ago    -
+        informant-2          -      expired   -       0.1.0     77aa01c2d3e4 (differs)   10m ago   -
+        This replica is standby for 90s: it has not acted since it started; another process holds the Lease
+        ");
     }
 
     #[test]
@@ -166,7 +172,14 @@ mod tests {
             items: vec![replica("informant-1")],
             ..ReplicasView::default()
         };
-        insta::assert_snapshot!(shown(&replicas), @"");
+        insta::assert_snapshot!(shown(&replicas), @r"
+        REPLICA       ACTS   LEASE     READY   VERSION   CONFIGURATION   SEEN     ADDRESS
+        informant-1   -      renewed   yes     0.1.0     3f2a9c01b7de    3s ago   -
+        This replica is acquiring for 0s
+        No replica acts, by the Lease informant/informant (informant explain no-holder)
+        Another process calls itself by the name of this replica: informant-1_00aa (informant explain two-processes)
+        The Lease of this replica cannot be written: the API server answers 403: forbidden
+        ");
     }
 
     #[test]
@@ -175,6 +188,6 @@ mod tests {
             standing: "alone".to_owned(),
             ..ReplicasView::default()
         };
-        insta::assert_snapshot!(shown(&replicas), @"");
+        insta::assert_snapshot!(shown(&replicas), @"This process acts alone: its configuration has no section [ha].");
     }
 }

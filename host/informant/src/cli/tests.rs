@@ -38,6 +38,7 @@ fn help_names_every_command() {
       check        Validate a configuration, its plugins, and the permissions it needs
       get          Show objects from the cache of a running `informant run`
       status       Show the status of a running `informant run`: configuration, informers, plugins
+      replicas     Show the replicas of a running `informant run` with [ha], and which of them acts
       explain      Print what to do about a problem, by its code in the log, in `informant status` and in alerts
       log-level    Show or change the log level of a running `informant run`
       rbac         Print least-privilege RBAC as YAML
