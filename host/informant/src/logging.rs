@@ -38,7 +38,7 @@ use recent::KeepRecent;
 pub(crate) use recent::recent_lines;
 
 /// Informant's crates, whose names begin the targets of their lines.
-const CRATES: [&str; 9] = [
+const CRATES: [&str; 10] = [
     "informant",
     "informant_apiserver",
     "informant_cache",
