@@ -36,6 +36,7 @@ mod start;
 mod stop_and_clear;
 mod swap_under_load;
 mod swap_with_state;
+mod takeovers;
 
 use informant_tests::cluster::{Cluster, Kind};
 

@@ -1,0 +1,329 @@
+//! Replicas that are killed, stopped and cut off: no write of a former holder follows one of its successor, and nothing
+//! is lost.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use informant_cache::listener::ListenerOptions;
+use informant_cache::{Catalog, EventContext, EventHandler, HandlerError};
+use informant_informer::{InformerMetrics, SharedInformer, SourceSpec, TokioEnvironment};
+use informant_object::{KeyRef, Object};
+use informant_spec::GroupVersionResource;
+use informant_tests::chaos::{ChaosProxy, Mode};
+use informant_tests::client::Client;
+use informant_tests::cluster::{Cluster, Kind, Login};
+use informant_tests::daemon::Daemon;
+use informant_tests::objects::{config_map, config_maps};
+use informant_tests::{guests, wait};
+use serde_json::Value;
+use tokio::process::Command;
+use tokio::task::JoinHandle;
+
+/// The deadline of every wait.
+const WITHIN: Duration = Duration::from_secs(60);
+
+/// How many objects change all the time, and how long the client pauses between two changes.
+const NAMES: usize = 20;
+const PAUSE: Duration = Duration::from_millis(10);
+
+const REPLICAS: usize = 3;
+
+/// From a kill to the first effect of the successor, with `speed = "fast"`: what three takeovers may take, of which each
+/// has 4.5 s at the 99th percentile on a machine that does nothing else.
+const FAST_MAX: Duration = Duration::from_secs(9);
+
+/// Each term of the handler has a number of its own, which each of its writes carries.
+const WRITER: &str = r#"import { kube } from "informant";
+const term = Math.random().toString(36).slice(2);
+const write = (rev, event) => {
+  const name = `copy-${event.name}`;
+  const metadata = { name, namespace: event.namespace };
+  const copy = { apiVersion: "v1", kind: "ConfigMap", metadata, data: { rev, term, of: event.uid } };
+  kube.defer.apply({ resource: "v1/configmaps", namespace: event.namespace, name }, copy, { force: true });
+};
+export const onAdd = (map, event) => write(map.data.value, event);
+export const onUpdate = (map, event) => write(map.data.value, event);
+export const onDelete = (map, event) => write("gone", event);
+"#;
+
+const CONFIG: &str = "[ha]\ngroup = \"informant\"\nspeed = \"fast\"\nnamespace = \"default\"\n\n\
+    [informer.maps]\nresource = \"v1/configmaps\"\nnamespaces = [\"default\"]\nlabel-selector = \"app=test\"\n\n\
+    [plugin.writer]\nscript = \"writer.js\"\ninformers = [\"maps\"]\n\
+    allow.kube = [{ verbs = [\"patch\", \"create\"], resource = \"v1/configmaps\", namespaces = [\"default\"] }]\n";
+
+fn takeovers() -> usize {
+    match std::env::var_os("INFORMANT_TESTS_FULL") {
+        Some(_) => 100,
+        None => 5,
+    }
+}
+
+/// A write of the handler, as the API server shows it.
+#[derive(Clone, Debug)]
+struct Write {
+    name: String,
+    term: String,
+    rev: String,
+    at: Instant,
+}
+
+/// All writes, in the order in which they took effect.
+#[derive(Clone, Default)]
+struct Writes(Arc<Mutex<Vec<Write>>>);
+
+impl Writes {
+    fn add(&self, object: &Object) {
+        let value: Value = serde_json::from_slice(object.json()).unwrap_or_default();
+        let text = |member: &str| value["data"][member].as_str().unwrap_or_default().to_owned();
+        let Some(name) = object.name().strip_prefix("copy-") else {
+            return;
+        };
+        self.0.lock().expect("no holder panics").push(Write {
+            name: name.to_owned(),
+            term: text("term"),
+            rev: text("rev"),
+            at: Instant::now(),
+        });
+    }
+
+    fn all(&self) -> Vec<Write> {
+        self.0.lock().expect("no holder panics").clone()
+    }
+
+    /// Nothing that one term has written follows what another one has written after it, to the same object.
+    fn check(&self) -> Result<()> {
+        let mut terms: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for Write { name, term, rev, .. } in self.all() {
+            let of_object = terms.entry(name.clone()).or_default();
+            match of_object.iter().position(|known| *known == term) {
+                Some(place) if place + 1 < of_object.len() => {
+                    bail!("{name}: {term} wrote {rev} after {}", of_object[of_object.len() - 1]);
+                }
+                Some(_) => {}
+                None => of_object.push(term),
+            }
+        }
+        Ok(())
+    }
+
+    /// The first write of another term than `terms` that took effect after `since`.
+    fn successor(&self, since: Instant, terms: &[String]) -> Option<Write> {
+        self.all()
+            .into_iter()
+            .find(|write| write.at > since && !terms.contains(&write.term))
+    }
+
+    fn terms(&self) -> Vec<String> {
+        let mut terms: Vec<String> = self.all().into_iter().map(|write| write.term).collect();
+        terms.sort();
+        terms.dedup();
+        terms
+    }
+}
+
+impl EventHandler for Writes {
+    fn on_add(&mut self, object: &Object, _: &EventContext) -> Result<(), HandlerError> {
+        self.add(object);
+        Ok(())
+    }
+
+    fn on_update(&mut self, _: Option<&Object>, new: &Object, _: &EventContext) -> Result<(), HandlerError> {
+        self.add(new);
+        Ok(())
+    }
+
+    fn on_delete(&mut self, _: KeyRef<'_>, _: Option<&Object>, _: bool, _: &EventContext) -> Result<(), HandlerError> {
+        Ok(())
+    }
+}
+
+/// A replica, with a way of its own to the API server.
+struct Replica {
+    name: String,
+    folder: PathBuf,
+    kubeconfig: PathBuf,
+    proxy: ChaosProxy,
+    daemon: Daemon,
+}
+
+impl Replica {
+    async fn start(cluster: &Cluster, number: usize) -> Result<Self> {
+        let name = format!("informant-{number}");
+        let proxy = ChaosProxy::start(cluster.address(), number as u64).await?;
+        let kubeconfig = cluster.kubeconfigs().write(&name, proxy.address(), &Login::admin()).await?;
+        let folder = cluster.folder().join(&name);
+        tokio::fs::create_dir_all(&folder).await?;
+        tokio::fs::write(folder.join("writer.js"), WRITER).await?;
+        let daemon = Self::run(&name, &folder, &kubeconfig).await?;
+        Ok(Self {
+            name,
+            folder,
+            kubeconfig,
+            proxy,
+            daemon,
+        })
+    }
+
+    async fn run(name: &str, folder: &std::path::Path, kubeconfig: &std::path::Path) -> Result<Daemon> {
+        let config = folder.join("config.toml");
+        tokio::fs::write(&config, format!("[admin]\nlisten = \"127.0.0.1:0\"\n{CONFIG}")).await?;
+        let mut command = Command::new(guests::informant()?);
+        command
+            .args(["run", "--log-format=json", "--health-listen=127.0.0.1:0"])
+            .arg(format!("--config={}", config.display()))
+            .arg(format!("--kubeconfig={}", kubeconfig.display()))
+            .env("HOSTNAME", name);
+        let daemon = Daemon::start_command(command, config).await?;
+        daemon.wait_until_ready().await?;
+        Ok(daemon)
+    }
+
+    async fn acts(&self) -> bool {
+        let replicas = self.daemon.json("/api/v1/replicas").await;
+        replicas.is_ok_and(|replicas| replicas["standing"] == "acting")
+    }
+
+    /// Kills the process, and starts another one in its place once a successor acts.
+    async fn kill(&mut self) -> Result<()> {
+        self.daemon.process().signal("KILL").await?;
+        self.daemon.process_mut().wait_for_end(WITHIN).await?;
+        Ok(())
+    }
+
+    async fn restart(&mut self) -> Result<()> {
+        self.daemon = Self::run(&self.name, &self.folder, &self.kubeconfig).await?;
+        Ok(())
+    }
+}
+
+/// Changes, deletes and creates objects until `stop`. Returns the last value of each; none if it is deleted.
+async fn change(client: Client, stop: Arc<AtomicBool>) -> Result<BTreeMap<String, Option<String>>> {
+    let mut values: BTreeMap<String, Option<String>> = BTreeMap::new();
+    let mut number = 0;
+    while !stop.load(Ordering::Relaxed) || number % NAMES != 0 {
+        let name = format!("name-{:02}", number % NAMES);
+        let rev = number.to_string();
+        // Each object is deleted in every seventh turn.
+        let is_deleted = number / NAMES % 7 == number % 7;
+        match values.get(&name).cloned().flatten() {
+            Some(_) if is_deleted => {
+                client.delete(&config_maps(&name)).await?;
+                values.insert(name, None);
+            }
+            Some(_) => {
+                client.put(&config_maps(&name), &config_map(&name, &rev)).await?;
+                values.insert(name, Some(rev));
+            }
+            None => {
+                client.post(&config_maps(""), &config_map(&name, &rev)).await?;
+                values.insert(name, Some(rev));
+            }
+        }
+        number += 1;
+        tokio::time::sleep(PAUSE).await;
+    }
+    Ok(values)
+}
+
+fn watch(client: &Client, writes: &Writes) -> Result<SharedInformer> {
+    let spec = SourceSpec {
+        namespace: Some("default".to_owned()),
+        ..SourceSpec::new("copies", GroupVersionResource::new("", "v1", "configmaps"), "ConfigMap")
+    };
+    let environment = Arc::new(TokioEnvironment::current(1));
+    let metrics = InformerMetrics::default();
+    let informer = SharedInformer::start(spec, client.kube(), environment, Catalog::new(), &metrics)?;
+    informer.add_handler(Box::new(writes.clone()), ListenerOptions::default())?;
+    Ok(informer)
+}
+
+async fn holder(replicas: &[Replica]) -> Result<usize> {
+    wait::until("a replica that acts", WITHIN, async || {
+        for (number, replica) in replicas.iter().enumerate() {
+            if replica.acts().await {
+                return Ok(number);
+            }
+        }
+        Err("none".to_owned())
+    })
+    .await
+}
+
+async fn run(kind: Kind) -> Result<()> {
+    let cluster = Cluster::start(kind).await?;
+    let client = cluster.client().await?;
+    let writes = Writes::default();
+    let _informer = watch(&client, &writes)?;
+    let mut replicas = Vec::new();
+    for number in 0..REPLICAS {
+        replicas.push(Replica::start(&cluster, number).await?);
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    let changes: JoinHandle<_> = tokio::spawn(change(client, Arc::clone(&stop)));
+    let mut longest = Duration::ZERO;
+    for takeover in 0..takeovers() {
+        let at = holder(&replicas).await?;
+        wait::until("a write of the holder", WITHIN, async || {
+            let last = writes.all().last().map(|write| write.at.elapsed());
+            last.is_some_and(|age| age < Duration::from_secs(1)).then_some(()).ok_or("none")
+        })
+        .await?;
+        let (terms, began) = (writes.terms(), Instant::now());
+        match takeover % 3 {
+            0 => replicas[at].kill().await?,
+            1 => replicas[at].daemon.process().signal("STOP").await?,
+            _ => replicas[at].proxy.set(Mode::HalfOpen),
+        }
+        let first = wait::until("a write of a successor", WITHIN, async || {
+            writes.successor(began, &terms).ok_or_else(|| format!("{terms:?}"))
+        })
+        .await
+        .with_context(|| format!("takeover {takeover}"))?;
+        let took = first.at - began;
+        ensure!(takeover % 3 != 0 || took < FAST_MAX, "takeover {takeover} took {took:?}");
+        longest = longest.max(took);
+        match takeover % 3 {
+            0 => replicas[at].restart().await?,
+            1 => replicas[at].daemon.process().signal("CONT").await?,
+            _ => {
+                // What it sent is lost.
+                replicas[at].proxy.set_open(Mode::Reset);
+                replicas[at].proxy.set_new(Mode::Pass);
+            }
+        }
+        // What the former one does now would be seen.
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        writes.check().with_context(|| format!("takeover {takeover}"))?;
+    }
+    stop.store(true, Ordering::Relaxed);
+    let last = changes.await??;
+    wait::until("the last state of each object", WITHIN, async || {
+        let mut shown: BTreeMap<String, String> = BTreeMap::new();
+        for write in writes.all() {
+            shown.insert(write.name, write.rev);
+        }
+        for (name, rev) in &last {
+            let wanted = rev.as_deref().unwrap_or("gone");
+            if shown.get(name).map(String::as_str) != Some(wanted) {
+                return Err(format!("{name}: {:?}, not {wanted}", shown.get(name)));
+            }
+        }
+        Ok(())
+    })
+    .await?;
+    writes.check()?;
+    #[expect(clippy::print_stdout, reason = "the figures are the result of the long form")]
+    {
+        println!("{} takeovers, the longest {longest:?}; {} writes", takeovers(), writes.all().len());
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_former_holder_writes_after_its_successor() -> Result<()> {
+    run(Kind::Real).await
+}
