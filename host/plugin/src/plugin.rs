@@ -57,8 +57,6 @@ struct Inner {
     good: Mutex<Option<LoadedVersion>>,
     /// One swap at a time.
     swapping: tokio::sync::Mutex<()>,
-    /// One change of its standing at a time.
-    standing: tokio::sync::Mutex<()>,
 }
 
 /// How often a hand-over looks whether calls still run: 5 ms. Most calls take less.
@@ -115,7 +113,6 @@ impl Plugin {
             version: Mutex::new(version),
             good: Mutex::default(),
             swapping: tokio::sync::Mutex::default(),
-            standing: tokio::sync::Mutex::default(),
         })))
     }
 
@@ -216,18 +213,12 @@ impl Plugin {
     /// Another replica acts from now on: aborts running calls, and drops the instances of its event handler, deferred
     /// writes that were not answered, and Kubernetes Events that were not sent. Their events go back to the listener,
     /// unacknowledged. Requests that were sent already may still take effect. Indexes, pauses, dead letters and options
-    /// stay; a quarantine ends. Returns when all of that is done, at once for a plugin in standby.
+    /// stay; a quarantine ends. Returns when all of that is done, at once for a plugin in standby. Of several calls of
+    /// this function and of [`act`](Self::act), the last one counts.
     pub async fn stand_by(&self) {
-        let context = &self.0.context;
-        // Before the lock, so that what holds it ends.
-        context.end_term();
-        let _one_at_a_time = self.0.standing.lock().await;
-        context.end_term();
-        let [events, _] = &self.0.actors;
-        let (done, stands_by) = oneshot::channel();
-        events.send(ActorCommand::StandBy(done)).await;
-        // An error: the plugin was stopped.
-        let _ = stands_by.await;
+        // At once: what the actor waits for ends with it.
+        self.0.context.end_term();
+        self.change_standing(ActorCommand::StandBy).await;
     }
 
     /// Another replica is about to act: makes no further call, waits until those that run have ended, with what they
@@ -245,14 +236,17 @@ impl Plugin {
 
     /// This replica acts from now on: instances are created as at a start, and then called. An `init` that fails is
     /// handled as that of a lost instance. Timers continue from the record of runs. Does nothing if it acts already.
+    /// Does not wait for the instances.
     pub async fn act(&self) {
-        let context = &self.0.context;
-        let _one_at_a_time = self.0.standing.lock().await;
-        if context.is_standby() {
-            context.begin_term();
-            let [events, _] = &self.0.actors;
-            events.send(ActorCommand::Act).await;
-        }
+        self.change_standing(ActorCommand::Act).await;
+    }
+
+    async fn change_standing(&self, command: impl FnOnce(oneshot::Sender<()>) -> ActorCommand) {
+        let [events, _] = &self.0.actors;
+        let (done, changed) = oneshot::channel();
+        events.send(command(done)).await;
+        // An error: the plugin was stopped.
+        let _ = changed.await;
     }
 
     /// Whether another replica acts. At first, as the gate said when it was loaded.

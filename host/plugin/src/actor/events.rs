@@ -278,15 +278,23 @@ impl EventActor {
                 }
             }
             ActorCommand::StandBy(done) => {
+                // Another term may have begun since.
+                self.context.end_term();
                 self.quiesce().await;
                 self.stand_by();
                 // The caller may be gone.
                 let _ = done.send(());
             }
-            ActorCommand::Act => {
-                self.quiesce().await;
-                self.pool.idle_mut().for_each(|worker| worker.slot.start_over());
-                self.arrange_timers().await;
+            ActorCommand::Act(done) => {
+                let was_standby = self.context.is_standby();
+                if was_standby {
+                    self.context.begin_term();
+                    self.pool.idle_mut().for_each(|worker| worker.slot.start_over());
+                }
+                let _ = done.send(());
+                if was_standby {
+                    self.arrange_timers().await;
+                }
             }
             ActorCommand::Drain => {
                 self.started = true;

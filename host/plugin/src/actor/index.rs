@@ -226,7 +226,7 @@ impl IndexActor {
             // Only events are paused, and only handlers write.
             ActorCommand::Pause | ActorCommand::Quarantine { .. } | ActorCommand::Replay(_) => {}
             // Indexes are computed all the time.
-            ActorCommand::StandBy(_) | ActorCommand::Act => {}
+            ActorCommand::StandBy(_) | ActorCommand::Act(_) => {}
             // Index values that are not computed yet need not be delivered.
             ActorCommand::Drain => return Step::Stop,
         }

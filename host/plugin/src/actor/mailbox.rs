@@ -41,8 +41,8 @@ pub(crate) enum ActorCommand {
     Replay(Box<Replay>),
     /// The term is over: drop the instances and what has not taken effect. Then the sender is told.
     StandBy(oneshot::Sender<()>),
-    /// A term has begun: create the instances.
-    Act,
+    /// A term begins: create the instances. The sender is told when it has begun.
+    Act(oneshot::Sender<()>),
     /// Deliver the pending events, then end.
     Drain,
 }
