@@ -222,7 +222,7 @@ impl PersistedSource {
             accepted,
             dead_letters,
             requeues: self.restored_requeues(tables, name)?,
-            is_takeover: false,
+            takeover: None,
         })
     }
 

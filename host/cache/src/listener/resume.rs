@@ -24,8 +24,8 @@ pub struct ResumeState {
     pub dead_letters: Vec<DeadLetter>,
     /// The calls that it asked for.
     pub requeues: Vec<RequeueTimer>,
-    /// Another process has called the handler until now.
-    pub is_takeover: bool,
+    /// Present if another process has called the handler until now.
+    pub takeover: Option<Takeover>,
 }
 
 /// An object that was deleted while the handler was not called by this process.
@@ -78,7 +78,7 @@ impl ResumeState {
         ResumeState {
             deletes,
             accepted: (!all_objects).then(|| Arc::new(AcceptedStates::default().up_to(watermark))),
-            is_takeover: true,
+            takeover: Some(takeover),
             ..ResumeState::default()
         }
     }
@@ -87,7 +87,7 @@ impl ResumeState {
     /// what was persisted: deletes of that are left out if they were observed up to it.
     #[must_use]
     pub fn then(mut self, takeover: ResumeState) -> ResumeState {
-        let watermark = takeover.accepted.as_ref().and_then(|accepted| accepted.watermark());
+        let watermark = takeover.takeover.and_then(|takeover| takeover.watermark);
         let identity = |delete: &Vanished| {
             (
                 delete.key.clone(),
@@ -109,7 +109,7 @@ impl ResumeState {
         };
         ResumeState {
             accepted: takeover.accepted.map(with_own),
-            is_takeover: true,
+            takeover: takeover.takeover,
             ..self
         }
     }
@@ -133,18 +133,18 @@ impl Listener {
             return;
         }
         let kind = match resume.accepted {
-            _ if resume.is_takeover => CursorKind::Takeover,
+            _ if resume.takeover.is_some() => CursorKind::Takeover,
             Some(_) => CursorKind::ResumeUnaccepted,
             None => CursorKind::ResumeAll,
         };
-        let reason = match resume.is_takeover {
-            true => Reason::Takeover,
-            false => Reason::Relist,
+        let reason = match resume.takeover {
+            Some(_) => Reason::Takeover,
+            None => Reason::Relist,
         };
         self.queue.slots.lane_map.attached(source);
         self.sources.add(source, snapshot.clone(), now);
         self.sources.begin_resumed(source, kind, resume.accepted, now);
-        if let Some(state) = self.sources.get_mut(source).filter(|_| resume.is_takeover) {
+        if let Some(state) = self.sources.get_mut(source).filter(|_| resume.takeover.is_some()) {
             state.maybe_seen_until = now + TAKEOVER_LAG_MAX;
         }
         if let Some(period) = self.options.resync {
