@@ -154,7 +154,10 @@ impl Replica {
     async fn start(cluster: &Cluster, number: usize) -> Result<Self> {
         let name = format!("informant-{number}");
         let proxy = ChaosProxy::start(cluster.address(), number as u64).await?;
-        let kubeconfig = cluster.kubeconfigs().write(&name, proxy.address(), &Login::admin()).await?;
+        let kubeconfig = cluster
+            .kubeconfigs()
+            .write(&name, proxy.address(), &Login::admin())
+            .await?;
         let folder = cluster.folder().join(&name);
         tokio::fs::create_dir_all(&folder).await?;
         tokio::fs::write(folder.join("writer.js"), WRITER).await?;
@@ -269,7 +272,9 @@ async fn run(kind: Kind) -> Result<()> {
         let at = holder(&replicas).await?;
         wait::until("a write of the holder", WITHIN, async || {
             let last = writes.all().last().map(|write| write.at.elapsed());
-            last.is_some_and(|age| age < Duration::from_secs(1)).then_some(()).ok_or("none")
+            last.is_some_and(|age| age < Duration::from_secs(1))
+                .then_some(())
+                .ok_or("none")
         })
         .await?;
         let (terms, began) = (writes.terms(), Instant::now());
@@ -284,7 +289,10 @@ async fn run(kind: Kind) -> Result<()> {
         .await
         .with_context(|| format!("takeover {takeover}"))?;
         let took = first.at - began;
-        ensure!(takeover % 3 != 0 || took < FAST_MAX, "takeover {takeover} took {took:?}");
+        ensure!(
+            takeover % 3 != 0 || took < FAST_MAX,
+            "takeover {takeover} took {took:?}"
+        );
         longest = longest.max(took);
         match takeover % 3 {
             0 => replicas[at].restart().await?,
@@ -318,7 +326,11 @@ async fn run(kind: Kind) -> Result<()> {
     writes.check()?;
     #[expect(clippy::print_stdout, reason = "the figures are the result of the long form")]
     {
-        println!("{} takeovers, the longest {longest:?}; {} writes", takeovers(), writes.all().len());
+        println!(
+            "{} takeovers, the longest {longest:?}; {} writes",
+            takeovers(),
+            writes.all().len()
+        );
     }
     Ok(())
 }

@@ -276,7 +276,7 @@ async fn explain_prints_a_runbook_and_suggests_codes() {
     ");
     let codes = transcript(&world, &["explain"]).await;
     let row = codes.lines().find(|line| line.starts_with("watch-not-live "));
-    insta::assert_snapshot!(row.unwrap_or(&codes), @"watch-not-live         A source does not receive changes");
+    insta::assert_snapshot!(row.unwrap_or(&codes), @"watch-not-live          A source does not receive changes");
 }
 
 #[tokio::test(flavor = "multi_thread")]

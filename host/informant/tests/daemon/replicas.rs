@@ -142,11 +142,19 @@ async fn a_standby_answers_queries_and_names_who_acts() {
         200
     );
 
+    let (_, metrics) = http_get(standby.address(), "/metrics").await;
+    for shown in [
+        "informant_acting 0",
+        "informant_replicas{state=\"live\"} 2",
+        "informant_lease_transitions 1",
+    ] {
+        assert!(metrics.contains(shown), "{shown}: {metrics}");
+    }
     let (_, plugins) = http_get(standby.address(), "/api/v1/plugins").await;
     let plugins: Value = serde_json::from_str(&plugins).unwrap();
     let plugin = &plugins["items"][0];
     assert_eq!(
-        (&plugin["state"], &plugin["loaded"]["instances"]),
+        (&plugin["state"], &plugin["instances"]),
         (&"standby".into(), &0.into()),
         "{plugin}"
     );

@@ -59,7 +59,7 @@ fn configuration_keys() {
     ];
     let lists: Vec<String> = sections.iter().map(|section| listed_by_config(section)).collect();
     assert_snapshot!(lists.join("\n"), @r"
-    keys of the file: admin, cache, cluster, health, http, informer, plugin, plugins, script-runners, state
+    keys of the file: admin, cache, cluster, ha, health, http, informer, plugin, plugins, script-runners, state
     keys of [cluster]: context, in-cluster, kubeconfig
     keys of [admin]: cluster, hosts, listen, socket, tls
     keys of [admin.tls]: cert-file, key-file
@@ -356,7 +356,7 @@ fn environment_variables() {
         variables_below(&host.join(folder).join("src"), &mut found);
     }
     let found: Vec<String> = found.into_iter().collect();
-    assert_snapshot!(found.join(" "), @"CARGO_PKG_VERSION CGO_ENABLED HOME HOSTNAME HTTPS_PROXY INFORMANT_CACHE_DIR INFORMANT_LOG INFORMANT_SCRIPT_RUNNER INFORMANT_WASMTIME_VERSION KUBECONFIG KUBERNETES_EXEC_INFO NO_COLOR OUT_DIR RAYON_NUM_THREADS VIRTUAL_ENV XDG_CACHE_HOME XDG_STATE_HOME");
+    assert_snapshot!(found.join(" "), @"CARGO_PKG_VERSION CGO_ENABLED HOME HOSTNAME HTTPS_PROXY INFORMANT_CACHE_DIR INFORMANT_LOG INFORMANT_SCRIPT_RUNNER INFORMANT_WASMTIME_VERSION KUBECONFIG KUBERNETES_EXEC_INFO NO_COLOR OUT_DIR POD_IP RAYON_NUM_THREADS VIRTUAL_ENV XDG_CACHE_HOME XDG_STATE_HOME");
 }
 
 fn variables_below(folder: &Path, into: &mut BTreeSet<String>) {

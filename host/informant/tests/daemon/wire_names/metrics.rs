@@ -106,6 +106,7 @@ fn assert_of_plugins(text: &str) {
 
 fn assert_others(text: &str) {
     assert_snapshot!(text, @r"
+    informant_acting gauge {}
     informant_admin_answer_bytes gauge {}
     informant_admin_busy counter {limit}
     informant_admin_certificate_loads counter {result}
