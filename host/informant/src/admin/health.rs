@@ -315,7 +315,8 @@ fn loading(entry: &PluginEntry, host: &PluginHost) -> String {
     }
 }
 
-/// A paused plugin does what was asked of it, and so does one that stands by. One whose calls fail is called: perhaps they are all about one object.
+/// A paused plugin does what was asked of it, and so does one that stands by. One whose calls fail is called: perhaps
+/// they are all about one object.
 fn loaded_plugin(status: &PluginStatus) -> (bool, String) {
     let passed = matches!(
         status.state,

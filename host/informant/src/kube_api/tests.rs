@@ -123,7 +123,7 @@ async fn every_verb_and_patch_type_arrives() {
 }
 
 #[tokio::test]
-async fn a_write_with_the_uid_of_an_older_object_is_a_conflict() {
+async fn a_write_with_an_older_uid_is_a_conflict() {
     let server = ApiServer::new(Options::default());
     let api = api(&server);
     let make = || KubeAction::Create(bytes(&map("m")), write());

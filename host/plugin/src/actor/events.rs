@@ -304,8 +304,8 @@ impl EventActor {
         }
     }
 
-    /// Drops what the ended term has left: instances, a quarantine, timers, and what has not taken effect. While no call
-    /// is made.
+    /// Drops what the ended term has left: instances, a quarantine, timers, and what has not taken effect. While no
+    /// call is made.
     fn stand_by(&mut self) {
         let context = &self.context;
         // Failures of its writes concern no later instance.

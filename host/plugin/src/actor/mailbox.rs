@@ -39,9 +39,9 @@ pub(crate) enum ActorCommand {
     Quarantine { activation: u64, because: String },
     /// Make one call that no event asks for, in a run of a scenario.
     Replay(Box<Replay>),
-    /// The term is over: drop the instances and what has not taken effect. Then the sender is told.
+    /// The term is over: drop the instances and what has not taken effect. Then the sender is notified.
     StandBy(oneshot::Sender<()>),
-    /// A term begins: create the instances. The sender is told when it has begun.
+    /// A term begins: create the instances. The sender is notified when it has begun.
     Act(oneshot::Sender<()>),
     /// Deliver the pending events, then end.
     Drain,

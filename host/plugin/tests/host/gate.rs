@@ -76,7 +76,7 @@ async fn reads_pass_a_closed_gate() {
 }
 
 #[tokio::test]
-async fn deferred_writes_of_a_call_that_ends_too_late_are_dropped() {
+async fn deferred_writes_of_a_late_call_are_dropped() {
     let api = Api::new();
     let world = World::with_cluster(api.clone());
     let (plugin, mut pods) = run(&world, json!({ "calls": [merge("a")] }), |_| {}).await;
@@ -93,7 +93,7 @@ async fn deferred_writes_of_a_call_that_ends_too_late_are_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_waits_is_not_sent_once_the_gate_is_closed() {
+async fn a_waiting_write_is_not_sent_through_a_closed_gate() {
     let api = Api::new();
     let world = World::with_cluster(api.clone());
     let (plugin, mut pods) = run(&world, json!({ "calls": [merge("a")] }), |_| {}).await;
@@ -166,7 +166,7 @@ async fn keys_that_a_call_changed_too_late_are_not_visible() {
 }
 
 #[tokio::test]
-async fn a_failure_while_the_gate_is_closed_makes_no_dead_letter() {
+async fn a_failure_behind_a_closed_gate_makes_no_dead_letter() {
     let world = World::new();
     let rules = json!({ "rules": [{ "name": "a", "times": 1, "do": "permanent" }] });
     let plugin = world.run("guest_recorder", rules, |_| {}).await;

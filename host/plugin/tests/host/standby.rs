@@ -170,7 +170,7 @@ async fn a_pause_in_standby_holds_when_the_plugin_acts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_swapped_in_standby_is_on_probation_when_it_acts() {
+async fn a_version_swapped_in_standby_begins_probation_when_acting() {
     let world = World::new();
     let (plugin, mut pods) = standby(&world).await;
     let section = informant_spec::PluginSpec {

@@ -43,7 +43,7 @@ fn a_delete_after_an_interrupted_add_is_delivered() {
 }
 
 #[test]
-fn standing_by_takes_back_what_is_in_flight_and_drops_runs() {
+fn standing_by_takes_back_deliveries_and_drops_runs() {
     let mut rig = Rig::new(options());
     rig.set("a", 1);
     rig.set("b", 1);

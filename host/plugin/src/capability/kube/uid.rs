@@ -1,5 +1,5 @@
-//! The UID of the object that a deferred write is for: its name may belong to another object when the write is made, and
-//! the replica that made the call may act no longer.
+//! The UID of the object that a deferred write is for: its name may belong to another object when the write is made,
+//! and the replica that made the call may act no longer.
 //!
 //! The document stays as the plugin wrote it. The UID is a part of the [`KubeCall`], which adds it to what is sent. The
 //! API server refuses a write with another UID, and an apply with one creates nothing.

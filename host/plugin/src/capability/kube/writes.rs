@@ -86,8 +86,8 @@ pub(crate) const WRITES_WAITING_BYTES_MAX: usize = 16 << 20;
 /// Writes that a plugin may make at once after a quiet time, above its rate: 100.
 pub(crate) const WRITES_BURST: u32 = 100;
 
-/// How long the writes of a plugin wait that was refused one because another replica acts: 1 s. They are dropped when it
-/// stands by.
+/// How long the writes of a plugin wait after one was refused because another replica acts: 1 s. They are dropped when
+/// the plugin stands by.
 pub(crate) const WRITES_REFUSED_PAUSE: Duration = Duration::from_secs(1);
 
 /// The end of a stop in which no write starts: 1 s. Writes in flight have this time to end.

@@ -30,8 +30,8 @@ impl TestGate {
         };
     }
 
-    /// Closes when it has said so often that it is open. One question comes before each batch of calls, one after each
-    /// call, and one before each effect of a call.
+    /// Closes after so many questions. One question comes before each batch of calls, one after each call, and one
+    /// before each effect of a call.
     pub(crate) fn close_after(&self, questions: u32) {
         self.0.lock().unwrap().questions = Some(questions);
     }

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_of_another_object_of_the_name_is_a_conflict() {
+    fn a_patch_with_the_uid_of_another_object_conflicts() {
         let refused = KubeError {
             message: format!("ConfigMap \"a\" is invalid: {CHANGES_UID}: \"u\": field is immutable"),
             ..error(422, KubeErrorCode::Invalid, None)
