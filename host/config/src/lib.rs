@@ -73,7 +73,7 @@ pub use references::WATCHES_MAX;
 pub use resources::Resources;
 pub use script_runners::ScriptRunnersSection;
 pub use source::{FilePosition, Located, SourceFile, TextHash};
-pub use state::{Durable, StateSection, StateStore};
+pub use state::{Durable, KeyStore, StateSection, StateStore};
 pub use units::{parse_duration, show_duration, show_size};
 
 use table::{Reporter, Table};
@@ -117,6 +117,17 @@ impl Config {
             tls,
             socket,
             errors,
+        }
+    }
+
+    /// Where plugins remember keys.
+    #[must_use]
+    pub fn key_store(&self) -> KeyStore {
+        match self.state.store {
+            StateStore::Kubernetes => KeyStore::Secrets,
+            StateStore::File if self.ha.is_some() => KeyStore::FileOfEachReplica,
+            StateStore::File if self.state.is_set => KeyStore::File,
+            StateStore::File => KeyStore::Nowhere,
         }
     }
 
@@ -210,10 +221,12 @@ fn read(root: &Table<'_>) -> Config {
         spec.resync = spec.resync.or_else(|| of_informers.min());
     }
     let admin = admin::read(root, &clusters);
+    let ha = ha::read(root, &clusters);
+    references::check_state(root, &state, ha.is_some(), has_durable);
     let config = Config {
         path: root.reporter().file().path().to_owned(),
         health: health::read(root, admin.listen),
-        ha: ha::read(root, &clusters),
+        ha,
         admin,
         clusters,
         http: http::read(root),

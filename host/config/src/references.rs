@@ -8,6 +8,7 @@ use crate::name::validate_name;
 use crate::plugin::PluginSection;
 use crate::resources::Resources;
 use crate::source::{FilePosition, Located};
+use crate::state::{StateSection, StateStore};
 use crate::table::Table;
 use informant_spec::{ResourceName, suggest};
 
@@ -39,6 +40,24 @@ pub(crate) fn validate(
         let message = "nothing to do: no [informer.NAME] and no [plugin.NAME]";
         let help = "start with [informer.pods] and resource = \"v1/pods\"";
         root.warn(FilePosition { line: 1, column: 1 }, message, help);
+    }
+}
+
+/// Where plugins remember keys depends on how many replicas there are.
+pub(crate) fn check_state(root: &Table<'_>, state: &StateSection, has_replicas: bool, has_durable: bool) {
+    let Some(table) = root.table("state") else { return };
+    match (state.store, has_replicas) {
+        (StateStore::Kubernetes, false) => {
+            let message = "store = \"kubernetes\" is for several replicas, and there is no section [ha]";
+            let help = "add a section [ha], or remove `store`: one process remembers keys in a file";
+            table.refuse(table.value_position("store"), message, help);
+        }
+        (StateStore::File, true) if !has_durable => {
+            let message = "[state] has no effect: with [ha], plugins may not remember keys in a file of each replica";
+            let help = "set store = \"kubernetes\", or remove [ha] or [state]";
+            root.warn(table.position(), message, help);
+        }
+        _ => {}
     }
 }
 

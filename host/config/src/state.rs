@@ -33,6 +33,19 @@ pub enum StateStore {
     Kubernetes,
 }
 
+/// Where plugins remember keys, by the whole configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyStore {
+    /// There is no section `[state]`.
+    Nowhere,
+    /// In the database file.
+    File,
+    /// In Secrets, for all replicas of a group.
+    Secrets,
+    /// There are several replicas, and each would remember something else: keys are denied.
+    FileOfEachReplica,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateSection {
     /// Whether the section exists: plugins may remember keys only then.

@@ -38,6 +38,7 @@ mod plugin_keys;
 mod plugin_supervisor;
 mod resource_follower;
 mod section_command;
+mod shared_state;
 mod status_registry;
 mod stop;
 
@@ -87,8 +88,9 @@ use config_watcher::ConfigWatcher;
 use durable_state::DurableState;
 pub(crate) use ha::IsReady;
 use ha::{ProcessGate, Replica, ReplicaParts, ReplicaPlace};
-use informant_config::{ADMIN_SOCKET_DEFAULT, AdminSection, Config};
+use informant_config::{ADMIN_SOCKET_DEFAULT, AdminSection, Config, KeyStore};
 use plugin_keys::PluginKeys;
+use shared_state::SharedState;
 
 /// What the servers of a daemon answer.
 pub struct Routes {
@@ -187,10 +189,15 @@ impl Daemon {
             registry.set_acting(Acting::No);
             registry.set_not_joined("it has just started".into());
         }
+        let shared = (config.key_store() == KeyStore::Secrets).then(|| {
+            let group_interval = config.state.group_interval;
+            SharedState::new(group_interval, metrics.shared_state.clone(), Arc::clone(&environment))
+        });
+        let keys = PluginKeys::of(config, &durables, shared.as_ref());
         let runtimes = (guests, &environment);
-        let host = plugin_host(&options, runtimes, &registry, &metrics, &durables, gate.clone())?;
+        let host = plugin_host(&options, runtimes, &registry, &metrics, keys, gate.clone())?;
         let supervisors = TaskTracker::new();
-        if config.state.is_set {
+        if config.key_store() == KeyStore::File {
             let (stop, activities) = (stop.clone(), options.activities.clone());
             let open = durables.clone().open_for_keys(Arc::clone(&environment), activities);
             let open = async move {
@@ -240,6 +247,7 @@ impl Daemon {
                 environment,
                 registry: registry.clone(),
                 gate,
+                shared,
                 is_ready: options.is_ready,
                 address: reachable_address(servers.admin.address()),
             })),
@@ -317,10 +325,9 @@ fn plugin_host(
     (guests, environment): (Arc<dyn Environment>, &Arc<dyn Environment>),
     registry: &StatusRegistry,
     metrics: &Metrics,
-    durables: &DurableState,
+    keys: Option<PluginKeys>,
     gate: Option<Arc<ProcessGate>>,
 ) -> Result<PluginHost> {
-    let keys = options.config.state.is_set.then(|| PluginKeys::new(durables.clone()));
     let clusters = ClusterApi::of(registry.clusters().clone(), Arc::clone(environment));
     let host = PluginHost::new(HostOptions {
         cache_dir: options.cache_dir.clone(),

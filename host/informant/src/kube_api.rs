@@ -189,7 +189,8 @@ pub(crate) async fn unless_abandoned<T>(mut answer: oneshot::Sender<T>, work: im
     }
 }
 
-async fn send(client: Client, request: Request<Body>, bytes_max: usize) -> Result<Vec<u8>, KubeError> {
+/// Sends a request, and reads an answer of at most so many bytes.
+pub(crate) async fn send(client: Client, request: Request<Body>, bytes_max: usize) -> Result<Vec<u8>, KubeError> {
     let response = client.send(request).await.map_err(|error| errors::of_client(&error))?;
     let (head, body) = response.into_parts();
     if !head.status.is_success() {

@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 
 use informant_informer::InformerMetrics;
 use informant_plugin_host::PluginMetrics;
-use informant_state::StateMetrics;
+use informant_state::{SharedMetrics, StateMetrics};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
@@ -34,6 +34,7 @@ pub struct Metrics {
     pub informers: InformerMetrics,
     pub plugins: PluginMetrics,
     pub state: StateMetrics,
+    pub shared_state: SharedMetrics,
     pub daemon: DaemonMetrics,
     pub(crate) servers: ServerMetrics,
 }
@@ -277,6 +278,7 @@ impl Metrics {
         let informers = InformerMetrics::register(&mut registry);
         let plugins = PluginMetrics::register(&mut registry);
         let state = StateMetrics::register(&mut registry);
+        let shared_state = SharedMetrics::register(&mut registry);
         let daemon = DaemonMetrics::default();
         daemon.register(&mut registry);
         let servers = ServerMetrics::register(&mut registry);
@@ -293,6 +295,7 @@ impl Metrics {
             informers,
             plugins,
             state,
+            shared_state,
             daemon,
             servers,
         }

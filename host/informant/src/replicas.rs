@@ -13,6 +13,7 @@
 mod driver;
 mod lease_api;
 mod lease_watch;
+mod secret_api;
 
 use std::sync::Arc;
 
@@ -23,6 +24,7 @@ use informant_lease::{Gate, LeaseContent, LeaseTimes, Member, MemberRecord, Note
 use tokio::sync::{mpsc, watch};
 
 pub(crate) use self::lease_api::LeaseApi;
+pub(crate) use self::secret_api::SecretApi;
 
 use self::driver::{Command, Driver};
 use self::lease_watch::LeaseWatch;

@@ -49,7 +49,7 @@ fn durable_keys_and_state_path_are_validated() {
 fn shared_state_has_its_own_keys_and_limits() {
     let informer = "[informer.p]\nresource = \"v1/pods\"\n";
     let plugin = "[plugin.a]\ncomponent = \"a.wasm\"\ninformers = [\"p\"]\n";
-    let state = |keys: &str| format!("[state]\n{keys}\n{informer}");
+    let state = |keys: &str| format!("[state]\n{keys}\n{informer}[ha]\n");
     let config = accepted(&format!("{}{plugin}", state("store = \"kubernetes\"\ngroup-ms = 50")));
     assert_eq!(config.state.store, StateStore::Kubernetes);
     assert_eq!(config.state.group_interval, Duration::from_millis(50));
@@ -75,10 +75,8 @@ fn shared_state_has_its_own_keys_and_limits() {
         let refused = refusal(&state(keys));
         assert!(refused.contains(message), "{refused}");
     }
-    accepted(&format!(
-        "{}durable = \"metadata\"\n",
-        state("store = \"kubernetes\"\npath = \"s\"")
-    ));
+    let durable = "store = \"kubernetes\"\npath = \"s\"\n[informer.q]\nresource = \"v1/nodes\"\ndurable = \"metadata\"";
+    accepted(&state(durable));
 
     let large = |store: &str| format!("{}{plugin}limits.kv = \"2MiB\"\n", state(store));
     accepted(&large(""));
@@ -87,4 +85,23 @@ fn shared_state_has_its_own_keys_and_limits() {
         refused.contains("`kv` = 2MiB is out of range") && refused.contains("to 1MiB"),
         "{refused}"
     );
+}
+
+#[test]
+fn where_keys_are_depends_on_the_number_of_replicas() {
+    let config = |sections: &str| format!("{sections}[informer.p]\nresource = \"v1/pods\"\n");
+    let store_of = |sections: &str| accepted(&config(sections)).key_store();
+    assert_eq!(store_of(""), KeyStore::Nowhere);
+    assert_eq!(store_of("[state]\n"), KeyStore::File);
+    assert_eq!(store_of("[ha]\n"), KeyStore::FileOfEachReplica);
+    assert_eq!(store_of("[ha]\n[state]\nstore = \"kubernetes\"\n"), KeyStore::Secrets);
+    insta::assert_snapshot!(refusal(&config("[state]\nstore = \"kubernetes\"\n")), @r#"
+    error: config.toml:2:9: store = "kubernetes" is for several replicas, and there is no section [ha]
+      help: add a section [ha], or remove `store`: one process remembers keys in a file
+    "#);
+    insta::assert_snapshot!(warnings(&config("[ha]\n[state]\n")), @r#"
+    warning: config.toml:2:2: [state] has no effect: with [ha], plugins may not remember keys in a file of each replica
+      help: set store = "kubernetes", or remove [ha] or [state]
+    "#);
+    assert_eq!(warnings(&config("[ha]\n[state]\n[informer.q]\nresource = \"v1/nodes\"\ndurable = \"whole\"\n")), "");
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use informant_cache::{Environment, Journal, ListenerHandle};
-use informant_config::{Config, InformerSection};
+use informant_config::{Config, InformerSection, KeyStore};
 use informant_informer::{DurableSource, DurableSources, InformerSpec, SourceSpec};
 use informant_object::Pointer;
 use informant_spec::{ReplayPolicy, StoredContent};
@@ -81,7 +81,7 @@ impl DurableState {
         }))
     }
 
-    /// Opens the database if any informer is durable. If there is only a section `[state]`, finds out whether another
+    /// Opens the database if any informer is durable. If it is only for the keys of plugins, finds out whether another
     /// process has the file: two of them would act twice. Other problems are [retried](Self::open_for_keys). Without
     /// both, the file is left alone: it may belong to another instance.
     pub(super) async fn open_if_needed(&self, config: &Config) -> Result<(), OpenError> {
@@ -89,7 +89,7 @@ impl DurableState {
         if !self.shared().durable.is_empty() {
             return self.state().await.map(drop);
         }
-        if !config.state.is_set {
+        if config.key_store() != KeyStore::File {
             return Ok(());
         }
         match tokio::time::timeout(LOCK_ANSWER_MAX, self.state()).await {

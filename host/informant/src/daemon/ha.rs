@@ -21,9 +21,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::acting::{Acting, Term, Watermarks};
+use super::shared_state::{SharedState, TermOf};
 use super::status_registry::{PluginPhase, StatusRegistry};
 use crate::cluster::{Cluster, ClusterAccess, ClusterError};
-use crate::replicas::{Group, GroupParts, GroupStatus, LeaseApi, times};
+use crate::replicas::{Group, GroupParts, GroupStatus, LeaseApi, SecretApi, times};
 
 /// How often a replica looks whether it is ready, and publishes what a successor needs: 1 s.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -38,6 +39,14 @@ const READY_WAIT_MAX: Duration = Duration::from_secs(60);
 /// How long calls that run may take to end when the work is handed over: 8 s, so that a stop, which takes 10 s at most,
 /// can release the Lease. Then they are aborted, and their events are handled by the successor.
 const HAND_OVER_CALLS_MAX: Duration = Duration::from_secs(8);
+
+/// How long a hand-over waits until shared state is written, after the calls have ended: 2 s. With them, it ends with the
+/// time of a stop. Events whose changes are not written then are handled by the successor.
+const HAND_OVER_STATE_MAX: Duration = Duration::from_secs(2);
+
+/// How long all replicas must have the same configuration before what plugins remember is deleted that are not in it:
+/// 60 s. While a new configuration is rolled out, replicas with the old one and with the new one may act in turn.
+const SAME_CONFIGURATION_MIN: Duration = Duration::from_secs(60);
 
 /// How long standbys keep deletes at least: 10 min.
 const KEPT_DELETES_AGE_MIN: Duration = Duration::from_secs(600);
@@ -59,6 +68,8 @@ pub(super) struct ReplicaParts {
     pub(super) environment: Arc<dyn Environment>,
     pub(super) registry: StatusRegistry,
     pub(super) gate: Arc<ProcessGate>,
+    /// What plugins remember, if it is shared.
+    pub(super) shared: Option<SharedState>,
     pub(super) is_ready: IsReady,
     /// Where the admin server can be reached; empty if only from this machine.
     pub(super) address: Arc<str>,
@@ -173,6 +184,7 @@ impl Replica {
         let member = GroupMember {
             began: parts.environment.now(),
             parts,
+            same_since: None,
             logged: None,
         };
         let (stopped, done) = (stop.clone(), left.clone().drop_guard());
@@ -195,6 +207,8 @@ impl Replica {
 struct GroupMember {
     parts: ReplicaParts,
     began: Moment,
+    /// Since when all replicas that live have the same configuration.
+    same_since: Option<Moment>,
     /// What the log has said.
     logged: Option<String>,
 }
@@ -253,6 +267,7 @@ impl GroupMember {
             environment,
             registry,
             address,
+            shared,
             ..
         } = &self.parts;
         let cluster = place.connect().await?;
@@ -263,6 +278,10 @@ impl GroupMember {
             &place.group,
             Arc::clone(&environment),
         );
+        if let Some(shared) = shared {
+            let (client, environment) = (cluster.client.clone(), Arc::clone(&environment));
+            shared.connect(SecretApi::new(client, namespace, &place.group, environment));
+        }
         let record = MemberRecord {
             version: env!("CARGO_PKG_VERSION").into(),
             digest: registry.configuration().digest.clone(),
@@ -294,6 +313,13 @@ impl GroupMember {
                 {
                     let predecessor = status.predecessor.as_ref().map(watermarks);
                     tracing::info!(lease = %status.lease, epoch, takeover = predecessor.is_some(), "this replica acts");
+                    if let Some(shared) = &self.parts.shared {
+                        shared.begin(TermOf {
+                            identity: &status.identity,
+                            epoch: *epoch,
+                            gate: group.gate().clone(),
+                        });
+                    }
                     registry.set_acting(Acting::Yes(Arc::new(Term {
                         epoch: *epoch,
                         predecessor,
@@ -306,10 +332,21 @@ impl GroupMember {
                 }
                 tracing::info!(lease = %status.lease, "handing over to another replica");
                 registry.set_acting(Acting::Ending);
+                let shared = self.parts.shared.as_ref();
+                // The events of calls that changed keys end when the changes are written.
+                if let Some(shared) = shared {
+                    shared.hurry();
+                }
                 join_all(running_plugins(registry).map(|plugin| async move {
                     plugin.hand_over(HAND_OVER_CALLS_MAX).await;
                 }))
                 .await;
+                if let Some(shared) = shared {
+                    if !shared.flush(HAND_OVER_STATE_MAX).await {
+                        tracing::warn!(lease = %status.lease, "shared state was not written before the hand-over");
+                    }
+                    shared.end();
+                }
                 // What was handled until now.
                 self.set_notes(group);
                 group.handed_over();
@@ -317,11 +354,18 @@ impl GroupMember {
             Standing::Standby { why, .. } => {
                 if !matches!(*registry.acting().borrow(), Acting::No) {
                     tracing::warn!(lease = %status.lease, reason = %why, "this replica no longer acts");
-                    registry.set_acting(Acting::No);
+                    self.stop_acting();
                 }
             }
-            Standing::Acquiring { .. } | Standing::Releasing { .. } => registry.set_acting(Acting::No),
+            Standing::Acquiring { .. } | Standing::Releasing { .. } => self.stop_acting(),
         }
+    }
+
+    fn stop_acting(&self) {
+        if let Some(shared) = &self.parts.shared {
+            shared.end();
+        }
+        self.parts.registry.set_acting(Acting::No);
     }
 
     /// Tells the group what is known here.
@@ -344,7 +388,31 @@ impl GroupMember {
         };
         let age_max = (oldest.unwrap_or_default() + KEPT_DELETES_AGE_MARGIN).max(KEPT_DELETES_AGE_MIN);
         registry.catalog().kept_deletes().keep(Some(age_max), environment.now());
+        self.forget_removed_plugins(status);
         self.log(status);
+    }
+
+    /// Deletes what plugins remember that no replica has any more.
+    fn forget_removed_plugins(&mut self, status: &GroupStatus) {
+        let ReplicaParts {
+            environment,
+            registry,
+            shared,
+            ..
+        } = &self.parts;
+        let Some(shared) = shared else { return };
+        let (now, digest) = (environment.now(), registry.configuration().digest.clone());
+        let boot_now = environment.boot_now();
+        let mut live = status.members.iter().filter(|member| member.is_live(boot_now));
+        if !live.all(|member| member.record.digest == digest) {
+            self.same_since = None;
+            return;
+        }
+        let since = *self.same_since.get_or_insert(now);
+        if now.since(since) >= SAME_CONFIGURATION_MIN {
+            let plugins = registry.plugins().into_iter().map(|entry| entry.name.to_string());
+            shared.keep_only_plugins(&plugins.collect());
+        }
     }
 
     fn set_notes(&self, group: &Group) {

@@ -57,9 +57,9 @@ pub(crate) const KV_WAITING_MAX: usize = 1_000;
 /// A call that is made below the bound may exceed it by its own changes.
 pub(crate) const KV_HELD_BYTES_MAX: usize = 16 << 20;
 
-/// The error for keys that the disk does not deliver in time.
-const OPENED_TOO_LATE: &str = "the state database did not deliver the plugin's keys in time (nine tenths of \
-                               limits.call); retry, and check the disk";
+/// The error for keys that are not read in time.
+const OPENED_TOO_LATE: &str = "the plugin's keys were not read in time (nine tenths of limits.call); retry, and check the \
+                               disk of the state database, or with shared state the API server";
 
 type Answer<T> = Result<T, HostError>;
 

@@ -227,7 +227,7 @@ async fn a_disk_that_never_answers_fails_the_call_in_time() {
     let failed = || plugin.status().last_error.map(|(_, error)| error).unwrap_or_default();
     world.until("init to fail", || !failed().is_empty()).await;
     assert!(
-        failed().contains("did not deliver the plugin's keys in time"),
+        failed().contains("keys were not read in time"),
         "{}",
         failed()
     );

@@ -193,8 +193,7 @@ impl CallChanges {
 
     /// Sets the growth, if the quota allows it.
     fn reserve(&mut self, growth_bytes: i64) -> Answer<()> {
-        self.plugin
-            .reserve(self.space.usage(), self.growth_bytes, growth_bytes)?;
+        self.plugin.reserve(&*self.space, self.growth_bytes, growth_bytes)?;
         self.growth_bytes = growth_bytes;
         Ok(())
     }

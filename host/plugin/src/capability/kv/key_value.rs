@@ -9,6 +9,11 @@ use informant_object::{Key, SourceId};
 pub trait KeyValue: Send + Sync + 'static {
     /// Opens the keys of a plugin, which may wait for the disk. The error says why they cannot be read.
     fn open(&self, plugin: &str) -> KvOpening;
+
+    /// Why no plugin may use keys, if so.
+    fn denied(&self) -> Option<&'static str> {
+        None
+    }
 }
 
 /// Keys that are being opened.
@@ -22,6 +27,11 @@ pub trait KvSpace: Send + Sync + 'static {
     fn keys(&self, prefix: &str, cursor: &str, max: usize) -> Vec<String>;
 
     fn usage(&self) -> KvUsage;
+
+    /// How many bytes the keys of all plugins together may grow by.
+    fn room(&self) -> usize {
+        usize::MAX
+    }
 
     /// Why changes cannot be persisted at present, if so.
     fn failure(&self) -> Option<String>;
@@ -60,8 +70,8 @@ pub struct KvHandled {
     pub source: SourceId,
     /// None: the event is that the source is synced.
     pub key: Option<Key>,
-    /// Reports the event's outcome to its listener. Called once, on any thread, before the transaction reads what
-    /// listeners have acknowledged.
+    /// Reports the event's outcome to its listener. Called at most once, on any thread, before the transaction reads
+    /// what listeners have acknowledged. If it is dropped instead, the event does not end: another replica receives it.
     pub report: Box<dyn FnOnce() + Send>,
 }
 

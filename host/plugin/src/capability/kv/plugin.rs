@@ -45,6 +45,9 @@ pub(crate) struct KvPlugin {
     series: Arc<KvSeries>,
 }
 
+/// An event whose changes wait, until it is reported or given up.
+struct Waiting(Arc<KvPlugin>);
+
 /// Changes that wait for deferred writes, while they do.
 pub(super) struct HeldBytes {
     plugin: Arc<KvPlugin>,
@@ -105,12 +108,10 @@ impl KvPlugin {
         end: impl FnOnce() + Send + 'static,
     ) -> KvHandled {
         self.waiting.fetch_add(1, Ordering::AcqRel);
-        let plugin = Arc::clone(self);
+        let waits = Waiting(Arc::clone(self));
         let report = move || {
             end();
-            if plugin.waiting.fetch_sub(1, Ordering::AcqRel) == KV_WAITING_MAX {
-                plugin.waker.wake();
-            }
+            drop(waits);
         };
         KvHandled {
             source,
@@ -140,7 +141,7 @@ impl KvPlugin {
 
     /// Whether keys outlive the process.
     pub(super) fn is_persisted(&self) -> bool {
-        self.api.is_some()
+        self.api.as_ref().is_some_and(|api| api.denied().is_none())
     }
 
     /// The stored keys, if they were opened.
@@ -163,6 +164,9 @@ impl KvPlugin {
         let Some(api) = &self.api else {
             return Err(error(ErrorCode::Denied, DENIED_WITHOUT_STATE));
         };
+        if let Some(reason) = api.denied() {
+            return Err(error(ErrorCode::Denied, reason));
+        }
         if let Some(space) = self.stored() {
             return Ok(space);
         }
@@ -216,8 +220,9 @@ impl KvPlugin {
         self.running().keys.remove(key);
     }
 
-    /// Changes how much a running call makes the keys grow, whose size is `usage` without running calls.
-    pub(super) fn reserve(&self, usage: KvUsage, before: i64, after: i64) -> Answer<()> {
+    /// Changes how much a running call makes the keys grow, which are `space` without running calls.
+    pub(super) fn reserve(&self, space: &dyn KvSpace, before: i64, after: i64) -> Answer<()> {
+        let (usage, room) = (space.usage(), space.room());
         let mut running = self.running();
         let quota = self.quota_bytes.load(Ordering::Relaxed);
         let used = i64::try_from(usage.bytes + usage.keys * KV_KEY_COST_BYTES).unwrap_or(i64::MAX);
@@ -229,6 +234,12 @@ impl KvPlugin {
                 "the plugin's keys would take {total} bytes, and may take {quota}: delete keys, or raise `kv` in \
                  [plugin.{}.limits]",
                 self.plugin
+            );
+            return Err(error(ErrorCode::Exhausted, message));
+        }
+        if after > before && after > i64::try_from(room).unwrap_or(i64::MAX) {
+            let message = format!(
+                "the keys of all plugins may grow by {room} bytes, and this call needs {after}: delete keys, of any plugin"
             );
             return Err(error(ErrorCode::Exhausted, message));
         }
@@ -249,6 +260,15 @@ impl KvPlugin {
     fn running(&self) -> MutexGuard<'_, RunningCalls> {
         // Changed by single assignments: consistent after any panic.
         lock(&self.running)
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let Waiting(plugin) = self;
+        if plugin.waiting.fetch_sub(1, Ordering::AcqRel) == KV_WAITING_MAX {
+            plugin.waker.wake();
+        }
     }
 }
 

@@ -46,6 +46,10 @@ impl KvSpace for RecordedSpace {
         self.space.usage()
     }
 
+    fn room(&self) -> usize {
+        self.space.room()
+    }
+
     fn failure(&self) -> Option<String> {
         self.space.failure()
     }
