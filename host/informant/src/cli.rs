@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! informant run | dev | check | get | status | replicas | explain | log-level | rbac | apiserver | completions
+//! informant state copy
 //! informant plugin new | build | test | compile | inspect | list | effects | logs
 //! informant plugin dead-letters | retries | requeue | trigger | capture | pause | resume | restart
 //! ```
@@ -40,6 +41,7 @@ mod replicas;
 mod requeue;
 mod run;
 mod schema;
+mod state;
 mod status;
 mod table;
 mod test;
@@ -105,6 +107,11 @@ enum Command {
     Rbac(rbac::RbacArgs),
     /// Run the embedded API server, to try Informant without a cluster
     Apiserver(apiserver::ApiserverArgs),
+    /// Copy what plugins remember
+    State {
+        #[command(subcommand)]
+        command: state::StateCommand,
+    },
     /// Inspect and manage plugins
     Plugin {
         #[command(subcommand)]
@@ -238,6 +245,7 @@ impl Cli {
             Command::LogLevel(args) => log_level::run(&args),
             Command::Rbac(args) => rbac::run(&args),
             Command::Apiserver(args) => apiserver::run(&args),
+            Command::State { command } => state::run(&command),
             Command::Plugin { command } => match command {
                 PluginCommand::New(args) => new::run(&args),
                 PluginCommand::Build(args) => build::run(&args),

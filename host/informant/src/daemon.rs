@@ -358,8 +358,7 @@ fn plugin_host(
 /// respond.
 async fn open_state(options: &DaemonOptions, metrics: &Metrics) -> Result<DurableState> {
     let (config, activities) = (&options.config, &options.activities);
-    let path = config.state.path.clone().or_else(directories::state_file);
-    let path = path.unwrap_or_else(|| config.path.with_file_name("state.redb"));
+    let path = directories::state_path(config);
     // All configurations of a user have the same default, and each deletes what the other's informers and plugins left.
     let owner = config
         .state

@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use informant_config::Config;
+
 /// The folder for compiled components: `$XDG_CACHE_HOME/informant`, `~/.cache/informant`, or else one in the temporary
 /// folder.
 #[must_use]
@@ -10,10 +12,17 @@ pub(crate) fn cache() -> PathBuf {
     cache_in(std::env::var_os("XDG_CACHE_HOME"), std::env::var_os("HOME"))
 }
 
+/// The state file of a configuration; the default one is next to it if there is no other place.
+#[must_use]
+pub(crate) fn state_path(config: &Config) -> PathBuf {
+    let path = config.state.path.clone().or_else(state_file);
+    path.unwrap_or_else(|| config.path.with_file_name("state.redb"))
+}
+
 /// The state file: `$XDG_STATE_HOME/informant/state.redb`, `~/.local/state/informant/state.redb`. Never in a folder
 /// that other users may write to, or that a reboot empties.
 #[must_use]
-pub(crate) fn state_file() -> Option<PathBuf> {
+fn state_file() -> Option<PathBuf> {
     state_file_in(std::env::var_os("XDG_STATE_HOME"), std::env::var_os("HOME"))
 }
 

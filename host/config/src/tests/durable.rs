@@ -103,5 +103,10 @@ fn where_keys_are_depends_on_the_number_of_replicas() {
     warning: config.toml:2:2: [state] has no effect: with [ha], plugins may not remember keys in a file of each replica
       help: set store = "kubernetes", or remove [ha] or [state]
     "#);
-    assert_eq!(warnings(&config("[ha]\n[state]\n[informer.q]\nresource = \"v1/nodes\"\ndurable = \"whole\"\n")), "");
+    assert_eq!(
+        warnings(&config(
+            "[ha]\n[state]\n[informer.q]\nresource = \"v1/nodes\"\ndurable = \"whole\"\n"
+        )),
+        ""
+    );
 }

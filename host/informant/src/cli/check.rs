@@ -22,7 +22,7 @@ use crate::config_file;
 use crate::guests::{Guests, compile_memory_bytes};
 use crate::key_file;
 use cluster::ClusterReport;
-use informant_config::{Config, Problem, Problems, Severity};
+use informant_config::{Config, KeyStore, Problem, Problems, Severity};
 use informant_spec::suggest::known_values;
 
 /// `informant check`.
@@ -80,7 +80,8 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
     if args.strict {
         findings.problems.extend(components::unpinned(&config));
     }
-    let guests = Guests::with_keys(config.state.is_set, &config.script_runners)?;
+    let has_keys = config.key_store() != KeyStore::Nowhere;
+    let guests = Guests::with_keys(has_keys, &config.script_runners)?;
     guests
         .host()
         .set_compile_memory(compile_memory_bytes(&config.all_plugins));

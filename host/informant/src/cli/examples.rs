@@ -66,6 +66,13 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "state copy",
+        &[
+            "informant state copy --from file --to kubernetes --group informant -n informant",
+            "informant state copy --from kubernetes --to file --file state.redb",
+        ],
+    ),
+    (
         "plugin new",
         &[
             "informant plugin new --lang js greeter",

@@ -33,6 +33,8 @@ pub(crate) struct HelmValues<'a> {
     pub files: BTreeSet<String>,
     /// Whether one of several replicas acts.
     pub ha: bool,
+    /// Whether what plugins remember is in Secrets of Informant's namespace.
+    pub shared_state: bool,
     /// The state database, if the configuration uses one; without a path at the default location.
     pub state: Option<Option<&'a Path>>,
     pub health_listen: SocketAddr,
@@ -67,7 +69,7 @@ impl HelmValues<'_> {
         writeln!(out, "fromConfig:\n  sha256: {}", quoted(&config_sha256(self.config)))?;
         let files: Vec<String> = self.files.iter().map(|name| quoted(name)).collect();
         writeln!(out, "  files: [{}]", files.join(", "))?;
-        writeln!(out, "  ha: {}", self.ha)?;
+        writeln!(out, "  ha: {}\n  sharedState: {}", self.ha, self.shared_state)?;
         let path = self.state.flatten().map(Path::to_string_lossy).unwrap_or_default();
         writeln!(
             out,
@@ -166,6 +168,7 @@ mod tests {
             components: BTreeMap::from([("b.wasm".to_owned(), b"\0asm".to_vec())]),
             files: ["a.js", "b.wasm"].map(str::to_owned).into(),
             ha: false,
+            shared_state: false,
             state: Some(Some(Path::new("/var/lib/informant/state.redb"))),
             health_listen: "[::]:8090".parse().unwrap(),
             admin_listen: "127.0.0.1:8089".parse().unwrap(),
@@ -198,6 +201,7 @@ mod tests {
           sha256: "a4c831eb65e085f185c1bc6cddd6e0bafaa13e74c2f84cdced81bb16180007dc"
           files: ["a.js", "b.wasm"]
           ha: false
+          sharedState: false
           usesState: true
           statePath: "/var/lib/informant/state.redb"
           healthListen: "[::]:8090"

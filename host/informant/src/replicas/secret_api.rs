@@ -118,10 +118,16 @@ impl SecretApi {
             metadata: ObjectMeta {
                 name: Some(name.to_owned()),
                 resource_version: version.map(str::to_owned),
-                labels: Some(BTreeMap::from([(SECRET_GROUP_LABEL.to_owned(), (*self.group).to_owned())])),
+                labels: Some(BTreeMap::from([(
+                    SECRET_GROUP_LABEL.to_owned(),
+                    (*self.group).to_owned(),
+                )])),
                 ..ObjectMeta::default()
             },
-            data: Some(BTreeMap::from([(SECRET_DATA_KEY.to_owned(), ByteString(data.to_vec()))])),
+            data: Some(BTreeMap::from([(
+                SECRET_DATA_KEY.to_owned(),
+                ByteString(data.to_vec()),
+            )])),
             ..Secret::default()
         };
         serde_json::to_vec(&secret).map_err(|error| error.to_string())
@@ -208,7 +214,9 @@ mod tests {
             *response.headers_mut() = headers.clone();
             async move { Ok::<_, std::convert::Infallible>(response) }
         });
-        api(Client::new(service, "default")).send(request(SecretVerb::Get)).await
+        api(Client::new(service, "default"))
+            .send(request(SecretVerb::Get))
+            .await
     }
 
     #[tokio::test]

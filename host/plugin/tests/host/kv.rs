@@ -226,11 +226,7 @@ async fn a_disk_that_never_answers_fails_the_call_in_time() {
     let (plugin, mut pods) = run(&world).await;
     let failed = || plugin.status().last_error.map(|(_, error)| error).unwrap_or_default();
     world.until("init to fail", || !failed().is_empty()).await;
-    assert!(
-        failed().contains("keys were not read in time"),
-        "{}",
-        failed()
-    );
+    assert!(failed().contains("keys were not read in time"), "{}", failed());
     world.keys.set_stuck(false);
     pods.apply("a");
     idle(&world, &plugin).await;

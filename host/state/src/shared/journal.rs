@@ -242,7 +242,7 @@ impl SharedJournal {
         let (verb, message) = (verb.name(), &failure.message);
         let what = match failure.is_denied {
             true => format!(
-                "Informant may not {verb} the Secret {name}: {message}; `informant rbac` prints the rules that it needs"
+                "Informant may not {verb} the Secret {name}: {message}; its service account needs `get`, `create` and `update` on Secrets of this namespace"
             ),
             false => format!("cannot {verb} the Secret {name}: {message}"),
         };

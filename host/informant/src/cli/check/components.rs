@@ -2,18 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use informant_config::{Config, PluginSection, Problem, show_size};
+use informant_config::{Config, KeyStore, PluginSection, Problem, show_size};
 use informant_informer::Discovered;
 use informant_plugin_host::limits::SHORT_COMPILE_BYTES_MAX;
 use informant_plugin_host::{
     Inspection, LoadError, LoadProblem, MetricKind, PluginHost, Preflight, ReconcilerRules, Role,
 };
 
+use informant_spec::Missed;
+
 use super::{Findings, selections};
 use crate::files::read_content;
 
 /// The interface of keys, without its version.
 const KV_INTERFACE: &str = "informant:plugin/kv@";
+
+/// Where plugins may remember something, with several replicas.
+const SHARED_STATE_HELP: &str = "set store = \"kubernetes\" in [state], or remove [ha]";
 
 /// The import of a component that sends HTTP requests.
 const HTTP_INTERFACE: &str = "wasi:http/outgoing-handler";
@@ -140,18 +145,37 @@ pub(super) fn unpinned(config: &Config) -> Vec<Problem> {
         .collect()
 }
 
-/// A plugin that imports `kv` is denied to use it without a state database. The script runner always imports it, so of
-/// a script its own imports count.
+/// A plugin that imports `kv` is denied to use it without a state database, and with one in each replica. The script
+/// runner always imports it, so of a script its own imports count.
 fn check_keys(config: &Config, name: &str, section: &PluginSection, inspection: &Inspection) -> Option<Problem> {
     let imports_keys = match inspection.runs_script {
         true => inspection.script_imports.iter().any(|import| import == "kv"),
         false => inspection.imports.iter().any(|import| import.starts_with(KV_INTERFACE)),
     };
-    (imports_keys && !config.state.is_set).then(|| {
-        let message = format!("[plugin.{name}] uses kv, which is denied without a state database");
-        let problem = config.problem(section.positions.component, message);
-        problem.help("add this line: [state]").warning()
-    })
+    let problem = |message: &str| config.problem(section.positions.component, format!("[plugin.{name}] {message}"));
+    match config.key_store() {
+        KeyStore::File | KeyStore::Secrets => None,
+        KeyStore::Nowhere if imports_keys => {
+            let problem = problem("uses kv, which is denied without a state database");
+            Some(problem.help("add this line: [state]").warning())
+        }
+        KeyStore::FileOfEachReplica if imports_keys => Some(
+            problem("uses kv, which is denied with [ha] and a state database in a file of each replica")
+                .help(SHARED_STATE_HELP),
+        ),
+        // Its runs are made, but not those that were missed between two holders.
+        KeyStore::FileOfEachReplica if catches_up(inspection) => Some(
+            problem("has timers that make up for missed runs, which are not known after another replica has acted")
+                .help(SHARED_STATE_HELP)
+                .warning(),
+        ),
+        KeyStore::Nowhere | KeyStore::FileOfEachReplica => None,
+    }
+}
+
+fn catches_up(inspection: &Inspection) -> bool {
+    let mut timers = inspection.manifest.timers.iter();
+    timers.any(|timer| timer.missed == Missed::Once)
 }
 
 /// A script that imports `kube` needs `allow.kube`. Of a component, the imports do not tell: toolchains add what it

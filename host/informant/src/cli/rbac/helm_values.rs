@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use informant_config::{AdminSection, AdminTls, Config, HaSection, SourceFile, show_size};
+use informant_config::{AdminSection, AdminTls, Config, HaSection, KeyStore, SourceFile, show_size};
 
 use crate::files::{ReadFileError, read_regular_file};
 use crate::rbac::{CONFIG_MAP_BYTES_MAX, HelmValues, POD_CONFIG_FOLDER, Permissions};
@@ -20,7 +20,8 @@ pub(super) fn helm_values(config: &Config, text: &str, permissions: &Permissions
         components: BTreeMap::new(),
         files: BTreeSet::new(),
         ha: in_pod.ha.is_some(),
-        state: (in_pod.state.is_set || is_durable).then_some(in_pod.state.path.as_deref()),
+        shared_state: in_pod.key_store() == KeyStore::Secrets,
+        state: (in_pod.key_store() == KeyStore::File || is_durable).then_some(in_pod.state.path.as_deref()),
         health_listen: in_pod.health.listen,
         admin_listen: in_pod.admin.listen,
         admin_tls: in_pod.admin.tls.is_some(),

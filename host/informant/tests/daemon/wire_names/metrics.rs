@@ -140,6 +140,15 @@ fn assert_others(text: &str) {
     informant_reflector_watch_events counter {cluster,informer,type}
     informant_reflector_watch_lists counter {cluster,informer,result}
     informant_reflector_watches counter {cluster,informer,result}
+    informant_shared_state_bytes gauge {}
+    informant_shared_state_conflicts counter {}
+    informant_shared_state_ends_dropped counter {}
+    informant_shared_state_errors counter {}
+    informant_shared_state_failing gauge {}
+    informant_shared_state_rewrites counter {}
+    informant_shared_state_unwritten_seconds gauge {}
+    informant_shared_state_writes counter {}
+    informant_shared_state_written_bytes counter {}
     informant_shed counter {cluster,informer}
     informant_shed_namespaces gauge {cluster,informer}
     informant_source_bookmark_age_seconds gauge {cluster,informer}

@@ -331,7 +331,9 @@ fn missing_right_is_named_with_verb_and_secret() {
     let message = replica.journal.metrics.failure().unwrap();
     assert_eq!(
         message,
-        format!("Informant may not get the Secret {JOURNAL}: no; `informant rbac` prints the rules that it needs")
+        format!(
+            "Informant may not get the Secret {JOURNAL}: no; its service account needs `get`, `create` and `update` on Secrets of this namespace"
+        )
     );
     replica.settle(&mut Server::default());
     assert!(replica.journal.is_open() && replica.journal.metrics.failure().is_none());

@@ -1,0 +1,211 @@
+//! What plugins remember, over replicas of which one acts at a time.
+
+use std::time::{Duration, Instant};
+
+use informant_apiserver::Filter;
+use serde_json::{Value, json};
+
+use super::program::{Program, transcript};
+use super::world::{World, http_get, until};
+
+const HA: &str = "[ha]\ngroup = \"informant\"\nspeed = \"fast\"\n";
+const STATE: &str = "[state]\nstore = \"kubernetes\"\n";
+const COUNTER: &str = "[informer.pods]\nresource = \"v1/pods\"\n\
+    [plugin.counter]\ncomponent = \"kv.wasm\"\ninformers = [\"pods\"]\non-start = \"continue\"\nrequired = true\n";
+
+const JOURNAL: &str = "informant-state-journal";
+
+/// Replicas that start one after the other, the first of which acts.
+async fn replicas(world: &World, count: usize) -> Vec<Program> {
+    world.install("guest-kv", "kv.wasm");
+    world.create_pod("web-0", "nginx");
+    let config = format!("{HA}{STATE}{COUNTER}");
+    let mut programs = Vec::new();
+    for number in 0..count {
+        let name = format!("informant-{number}");
+        let program = Program::run_in(world, &config, &[("HOSTNAME", &name)]).await;
+        program.wait_until_ready().await;
+        if number == 0 {
+            program.logged("shared state opened").await;
+        }
+        programs.push(program);
+    }
+    programs
+}
+
+/// The calls for `web-0`: the label `round`, the count of calls, and that of starts.
+fn calls(program: &Program) -> Vec<(Option<String>, u64, u64)> {
+    let lines = program.lines().into_iter();
+    let calls = lines.filter_map(|line| serde_json::from_str::<Value>(line["fields"]["message"].as_str()?).ok());
+    let calls = calls.filter(|call| call["guest"] == "kv" && call["name"] == "web-0");
+    let call = |call: Value| {
+        let round = call["round"].as_str().map(str::to_owned);
+        Some((round, call["count"].as_u64()?, call["starts"].as_u64()?))
+    };
+    calls.filter_map(call).collect()
+}
+
+/// Waits for the call with this label. Returns its count.
+async fn called(program: &Program, round: Option<&str>) -> u64 {
+    until(&format!("the call for round {round:?}"), async || {
+        let calls = calls(program);
+        let call = calls.iter().find(|(of, ..)| of.as_deref() == round);
+        call.map(|(_, count, _)| *count).ok_or_else(|| format!("{calls:?}"))
+    })
+    .await
+}
+
+/// Changes `web-0`, and waits for the call. Returns its count.
+async fn change(world: &World, program: &Program, round: &str) -> u64 {
+    label(world, round);
+    called(program, Some(round)).await
+}
+
+fn label(world: &World, round: &str) {
+    let label = json!({ "metadata": { "labels": { "round": round } } });
+    world.server.patch("v1/pods", "default", "web-0", label).unwrap();
+}
+
+async fn in_flight(program: &Program) -> u64 {
+    let (_, plugins) = http_get(program.address(), "/api/v1/plugins").await;
+    let plugins: Value = serde_json::from_str(&plugins).unwrap();
+    plugins["items"][0]["handler"]["inFlight"].as_u64().unwrap()
+}
+
+/// Waits until the events of all calls have ended.
+async fn have_ended(program: &Program) {
+    until("the ends of events", async || match in_flight(program).await {
+        0 => Ok(()),
+        events => Err(format!("{events} in flight")),
+    })
+    .await;
+}
+
+/// The counts of all calls of a successor.
+async fn counts_of(world: &World, successor: &Program, round: &str) -> Vec<u64> {
+    successor.logged("shared state opened").await;
+    change(world, successor, round).await;
+    calls(successor).into_iter().map(|(_, count, _)| count).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn successors_of_killed_holders_continue_their_keys() {
+    let world = World::start().await;
+    let mut replicas = replicas(&world, 3).await.into_iter();
+    let mut holder = replicas.next().unwrap();
+    assert_eq!(called(&holder, None).await, 1);
+    for round in ["0", "1", "2"] {
+        change(&world, &holder, round).await;
+    }
+    have_ended(&holder).await;
+    holder.signal("-KILL").await;
+    holder.exit_code().await;
+
+    let mut second = replicas.next().unwrap();
+    let mut third = replicas.next().unwrap();
+    until("a successor", async || {
+        let acts = |program: &Program| {
+            program
+                .lines()
+                .iter()
+                .any(|line| line["fields"]["message"] == "this replica acts")
+        };
+        match (acts(&second), acts(&third)) {
+            (true, _) => Ok(()),
+            (_, true) => {
+                std::mem::swap(&mut second, &mut third);
+                Ok(())
+            }
+            _ => Err("none".to_owned()),
+        }
+    })
+    .await;
+    let counts = counts_of(&world, &second, "3").await;
+    assert_eq!(counts[0], 5, "what has ended is remembered: {counts:?}");
+    assert!(counts.is_sorted_by(|before, after| before + 1 == *after), "{counts:?}");
+    assert!(calls(&second).iter().all(|(.., starts)| *starts == 2));
+
+    // Killed as soon as it has counted: its change may be written, or its event is handled again.
+    let last = change(&world, &second, "4").await;
+    second.signal("-KILL").await;
+    second.exit_code().await;
+    let counts = counts_of(&world, &third, "5").await;
+    assert!(counts[0] == last || counts[0] == last + 1, "{last}, then {counts:?}");
+    assert!(counts.last() > Some(&last), "{last}, then {counts:?}");
+    assert!(counts.is_sorted_by(|before, after| before + 1 == *after), "{counts:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hand_over_counts_every_change_once() {
+    let world = World::start().await;
+    let mut replicas = replicas(&world, 2).await;
+    let (standby, mut holder) = (replicas.pop().unwrap(), replicas.pop().unwrap());
+    assert_eq!(called(&holder, None).await, 1);
+    assert_eq!(change(&world, &holder, "0").await, 2);
+    let stopped = Instant::now();
+    holder.signal("-TERM").await;
+    assert_eq!(counts_of(&world, &standby, "1").await, [3]);
+    assert!(stopped.elapsed() < Duration::from_secs(2), "{:?}", stopped.elapsed());
+    assert_eq!(holder.exit_code().await, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_journal_is_written_again() {
+    let world = World::start().await;
+    let mut replicas = replicas(&world, 2).await;
+    let (standby, holder) = (replicas.pop().unwrap(), replicas.pop().unwrap());
+    assert_eq!(called(&holder, None).await, 1);
+    have_ended(&holder).await;
+    let secret = world.server.get("v1/secrets", "default", JOURNAL).unwrap().unwrap();
+    assert_eq!(secret["metadata"]["labels"]["informant.dev/state"], "informant");
+    world.server.delete("v1/secrets", "default", JOURNAL).unwrap();
+    assert_eq!(change(&world, &holder, "0").await, 2);
+    have_ended(&holder).await;
+    holder
+        .logged("shared state was deleted or changed by somebody else")
+        .await;
+    assert!(world.server.get("v1/secrets", "default", JOURNAL).unwrap().is_some());
+    holder.signal("-TERM").await;
+    assert_eq!(counts_of(&world, &standby, "1").await, [3]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_end_only_once_their_changes_are_written() {
+    let world = World::start().await;
+    let replicas = replicas(&world, 1).await;
+    let holder = &replicas[0];
+    assert_eq!(called(holder, None).await, 1);
+    have_ended(holder).await;
+    world.server.faults().hold(Filter::any().resource("secrets"), u32::MAX);
+    assert_eq!(change(&world, holder, "0").await, 2);
+    // Its end waits, and what it has changed is seen.
+    label(&world, "1");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(in_flight(holder).await > 0);
+    world.server.faults().clear();
+    called(holder, Some("1")).await;
+    have_ended(holder).await;
+    assert_eq!(change(&world, holder, "2").await, 4);
+    let (_, metrics) = http_get(holder.address(), "/metrics").await;
+    assert!(metrics.contains("\ninformant_shared_state_failing 0\n"), "{metrics}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_in_a_file_of_each_replica_are_denied() {
+    let world = World::start().await;
+    world.install("guest-kv", "kv.wasm");
+    world.configure(&format!("{HA}{COUNTER}"));
+    let checked = transcript(&world, &["check", "--offline"]).await;
+    assert!(
+        checked.contains("[plugin.counter] uses kv, which is denied with [ha]"),
+        "{checked}"
+    );
+    assert!(
+        checked.contains("set store = \"kubernetes\" in [state], or remove [ha]"),
+        "{checked}"
+    );
+    assert!(checked.starts_with("exit 3"), "{checked}");
+    world.configure(&format!("{HA}{STATE}{COUNTER}"));
+    let checked = transcript(&world, &["check", "--offline"]).await;
+    assert!(checked.starts_with("exit 0"), "{checked}");
+}
