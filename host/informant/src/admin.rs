@@ -379,10 +379,19 @@ async fn configuration(State(state): State<AdminState>) -> Json<ConfigurationVie
             code: (status.problem.as_ref()).map(|_| runbooks::ADMIN_CERTIFICATE.code.to_owned()),
         }),
         code: (!configuration.is_applied()).then(|| runbooks::CONFIG_NOT_APPLIED.code.to_owned()),
-        state_database: state.metrics.state.failure().map(|message| ProblemView {
+        state_database: state_failure(&state.metrics).map(|message| ProblemView {
             message,
             code: runbooks::STATE_FAILING.code.to_owned(),
         }),
         announcement: configuration.announcement.as_ref().map(AnnouncementView::of),
     })
+}
+
+/// Why what must outlive the process cannot be stored at present.
+fn state_failure(metrics: &Metrics) -> Option<String> {
+    let shared = || metrics.shared_state.failure();
+    metrics
+        .state
+        .failure()
+        .or_else(|| shared().map(|why| format!("shared state: {why}")))
 }

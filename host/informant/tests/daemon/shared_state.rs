@@ -19,18 +19,22 @@ const JOURNAL: &str = "informant-state-journal";
 async fn replicas(world: &World, count: usize) -> Vec<Program> {
     world.install("guest-kv", "kv.wasm");
     world.create_pod("web-0", "nginx");
-    let config = format!("{HA}{STATE}{COUNTER}");
     let mut programs = Vec::new();
     for number in 0..count {
-        let name = format!("informant-{number}");
-        let program = Program::run_in(world, &config, &[("HOSTNAME", &name)]).await;
-        program.wait_until_ready().await;
+        let program = replica(world, number).await;
         if number == 0 {
             program.logged("shared state opened").await;
         }
         programs.push(program);
     }
     programs
+}
+
+async fn replica(world: &World, number: usize) -> Program {
+    let (config, name) = (format!("{HA}{STATE}{COUNTER}"), format!("informant-{number}"));
+    let program = Program::run_in(world, &config, &[("HOSTNAME", &name)]).await;
+    program.wait_until_ready().await;
+    program
 }
 
 /// The calls for `web-0`: the label `round`, the count of calls, and that of starts.
@@ -69,7 +73,8 @@ fn label(world: &World, round: &str) {
 async fn in_flight(program: &Program) -> u64 {
     let (_, plugins) = http_get(program.address(), "/api/v1/plugins").await;
     let plugins: Value = serde_json::from_str(&plugins).unwrap();
-    plugins["items"][0]["handler"]["inFlight"].as_u64().unwrap()
+    let in_flight = plugins["items"][0]["inFlight"].as_u64();
+    in_flight.unwrap_or_else(|| panic!("{plugins}"))
 }
 
 /// Waits until the events of all calls have ended.
@@ -208,4 +213,70 @@ async fn keys_in_a_file_of_each_replica_are_denied() {
     world.configure(&format!("{HA}{STATE}{COUNTER}"));
     let checked = transcript(&world, &["check", "--offline"]).await;
     assert!(checked.starts_with("exit 0"), "{checked}");
+}
+
+/// `informant state copy`, for the group of these tests.
+async fn copy(world: &World, from: &str, to: &str, more: &[&str]) -> String {
+    let command = ["state", "copy", "--from", from, "--to", to, "--file", "copy.redb"];
+    let place = ["--group", "informant", "-n", "default"];
+    transcript(world, &[&command[..], &place[..], more].concat()).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_are_copied_to_a_file_and_back() {
+    let world = World::start().await;
+    let mut holder = replicas(&world, 1).await.remove(0);
+    assert_eq!(called(&holder, None).await, 1);
+    holder.signal("-TERM").await;
+    holder.exit_code().await;
+
+    let copied = copy(&world, "kubernetes", "file", &[]).await;
+    assert!(
+        copied.starts_with("exit 0\n2 rows copied from the Secrets informant-state-*"),
+        "{copied}"
+    );
+    let again = copy(&world, "kubernetes", "file", &[]).await;
+    assert!(again.contains("the target has 2 rows already"), "{again}");
+    assert!(
+        copy(&world, "kubernetes", "file", &["--replace"])
+            .await
+            .starts_with("exit 0")
+    );
+
+    world.server.delete("v1/secrets", "default", JOURNAL).unwrap();
+    let missing = copy(&world, "kubernetes", "file", &[]).await;
+    assert!(
+        missing.contains("there is no Secret informant-state-journal"),
+        "{missing}"
+    );
+    let copied = copy(&world, "file", "kubernetes", &[]).await;
+    assert!(
+        copied.starts_with("exit 0\n2 rows copied from copy.redb to the Secrets"),
+        "{copied}"
+    );
+    let holder = replica(&world, 0).await;
+    assert_eq!(change(&world, &holder, "0").await, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_that_loses_shared_state_continues_from_what_is_stored() {
+    let world = World::start().await;
+    let holder = replicas(&world, 1).await.remove(0);
+    assert_eq!(called(&holder, None).await, 1);
+    have_ended(&holder).await;
+    assert!(copy(&world, "kubernetes", "file", &[]).await.starts_with("exit 0"));
+    change(&world, &holder, "0").await;
+    holder.logged("shared state is lost to another replica").await;
+    // It is called again for the change whose count is lost.
+    until("the second term", async || {
+        let calls = calls(&holder);
+        let rounds = calls.iter().filter(|(round, ..)| round.as_deref() == Some("0"));
+        let counts: Vec<(u64, u64)> = rounds.map(|(_, count, starts)| (*count, *starts)).collect();
+        (counts == [(2, 1), (2, 2)])
+            .then_some(())
+            .ok_or_else(|| format!("{calls:?}"))
+    })
+    .await;
+    have_ended(&holder).await;
+    assert_eq!(change(&world, &holder, "1").await, 3);
 }

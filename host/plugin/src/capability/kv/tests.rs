@@ -24,6 +24,9 @@ struct Space {
     /// How many changes that were held are persisted.
     persisted: Arc<AtomicUsize>,
     failure: Option<&'static str>,
+    /// By how much the keys of all plugins may grow; none: by any number of bytes.
+    room: Option<usize>,
+    denied: Option<&'static str>,
 }
 
 impl KvSpace for Space {
@@ -45,6 +48,10 @@ impl KvSpace for Space {
             keys: rows.len(),
             bytes: rows.iter().map(|(key, value)| key.len() + value.len()).sum(),
         }
+    }
+
+    fn room(&self) -> usize {
+        self.room.unwrap_or(usize::MAX)
     }
 
     fn failure(&self) -> Option<String> {
@@ -75,6 +82,10 @@ impl KeyValue for Space {
     fn open(&self, _plugin: &str) -> KvOpening {
         let space: Arc<dyn KvSpace> = Arc::new(self.clone());
         Box::pin(async move { Ok(space) })
+    }
+
+    fn denied(&self) -> Option<&'static str> {
+        self.denied
     }
 }
 
@@ -369,6 +380,48 @@ fn changes_of_a_writing_call_are_persisted_with_its_end() {
         assert_eq!(space.persisted.swap(0, Ordering::Relaxed), 1);
         assert_eq!(*ended.lock().unwrap(), Some(failure.unwrap_or(DeliveryOutcome::Ok)));
     }
+}
+
+#[test]
+fn ends_that_are_given_up_no_longer_wait() {
+    let rights = rights(1 << 20);
+    let track = || rights.track(SourceId(1), None, || panic!("it does not end"));
+    let waiting: Vec<KvHandled> = (0..KV_WAITING_MAX).map(|_| track()).collect();
+    assert!(rights.is_full());
+    drop(waiting);
+    assert!(!rights.is_full());
+    let _waiting: Vec<KvHandled> = (1..KV_WAITING_MAX).map(|_| track()).collect();
+    assert!(!rights.is_full(), "each counted once");
+}
+
+#[test]
+fn keys_grow_only_while_there_is_room_for_all_plugins() {
+    let (rights, mut space) = (rights(1 << 20), Space::default());
+    space.room = Some(KV_KEY_COST_BYTES + 11);
+    let mut full = call(&rights, &space);
+    full.set("a".to_owned(), vec![0; 10]).unwrap();
+    let refused = full.set("b".to_owned(), Vec::new()).unwrap_err();
+    assert_eq!(refused.code, ErrorCode::Exhausted);
+    insta::assert_snapshot!(refused.message, @"the keys of all plugins may grow by 75 bytes, and this call needs 140: delete keys, of any plugin");
+    full.set("a".to_owned(), vec![0; 5]).unwrap();
+}
+
+#[tokio::test]
+async fn keys_that_no_plugin_may_use_are_denied_with_the_reason() {
+    let api = Space {
+        denied: Some("not with replicas"),
+        ..Space::default()
+    };
+    let rights = rights_with(Some(Arc::new(api)), 1 << 20, false);
+    let denied = rights.open().await.err().unwrap();
+    assert_eq!(
+        (denied.code, &*denied.message),
+        (ErrorCode::Denied, "not with replicas")
+    );
+    assert!(
+        rights.recorded_runs().await.unwrap().is_empty(),
+        "timers have no record"
+    );
 }
 
 #[test]
