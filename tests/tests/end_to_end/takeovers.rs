@@ -190,7 +190,6 @@ impl Replica {
         replicas.is_ok_and(|replicas| replicas["standing"] == "acting")
     }
 
-    /// Kills the process, and starts another one in its place once a successor acts.
     async fn kill(&mut self) -> Result<()> {
         self.daemon.process().signal("KILL").await?;
         self.daemon.process_mut().wait_for_end(WITHIN).await?;
@@ -274,7 +273,7 @@ async fn run(kind: Kind) -> Result<()> {
             let last = writes.all().last().map(|write| write.at.elapsed());
             last.is_some_and(|age| age < Duration::from_secs(1))
                 .then_some(())
-                .ok_or("none")
+                .ok_or_else(|| "none".to_owned())
         })
         .await?;
         let (terms, began) = (writes.terms(), Instant::now());
