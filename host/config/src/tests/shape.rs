@@ -150,6 +150,7 @@ fn complete_configuration_is_read() {
         path: "etc/config.toml",
         clusters: { "": Located { value: ClusterSection { context: Some( "staging", ), kubeconfig: Some( "etc/kube/config", ), in_cluster: false, }, position: FilePosition { line: 2, column: 2, }, }, },
         admin: AdminSection { listen: 127.0.0.1:0, socket: Some( "etc/run/admin.sock", ), hosts: [], tls: Some( Located { value: Files { certificate: "etc/tls.crt", key: "etc/tls.key", }, position: FilePosition { line: 8, column: 7, }, }, ), cluster: "", },
+        ha: None,
         health: HealthSection { listen: [::]:8090, },
         http: HttpSection { ca_file: Some( Located { value: "etc/ca.pem", position: FilePosition { line: 46, column: 11, }, }, ), proxy: Some( "http://proxy:3128", ), no_proxy: [ ".svc", ], },
         cache: CacheSection { max_bytes: None, },
