@@ -43,6 +43,7 @@ fn help_names_every_command() {
       log-level    Show or change the log level of a running `informant run`
       rbac         Print least-privilege RBAC as YAML
       apiserver    Run the embedded API server, to try Informant without a cluster
+      state        Copy what plugins remember
       plugin       Inspect and manage plugins
       completions  Print a script that completes commands and flags in your shell
       help         Print this message or the help of the given subcommand(s)

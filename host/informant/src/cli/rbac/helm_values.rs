@@ -166,6 +166,7 @@ path = "state.redb"
           sha256: "3fded9997ba5b7f0e270899a6243a5774f29683fdcb47cf8737e5a7ca7ad551d"
           files: ["a.js", "b.wasm", "plugins/d.wasm"]
           ha: false
+          sharedState: false
           usesState: true
           statePath: "/etc/informant/state.redb"
         "#);
