@@ -1,6 +1,7 @@
 //! `informant rbac -o helm-values`: the values of the chart, with the scripts and components next to config.toml.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -85,7 +86,8 @@ fn restart_sections(config: &Config) -> String {
         position: _,
     }) = &config.ha
     {
-        sections += &format!("{:?}", (speed, group, namespace, cluster));
+        // Writing into a String does not fail.
+        let _ = write!(sections, "{:?}", (speed, group, namespace, cluster));
     }
     sections
 }
