@@ -13,8 +13,8 @@ use informant_tests::simulation::{Clause, run};
 /// Nearly all are caught by the first few; one needs namespaces that change while a resync runs.
 const SEEDS_MAX: u64 = 300;
 
-/// Random seeds contain no bookmarks that are ahead of events, no watches that stay silent to the end, no takeovers, and
-/// seldom a change of namespaces at the right moment. Scenarios catch these bugs.
+/// Random seeds contain no bookmarks that are ahead of events, no watches that stay silent to the end, no takeovers,
+/// and seldom a change of namespaces at the right moment. Scenarios catch these bugs.
 const BY_SCENARIO: [SeededBug; 4] = [
     SeededBug::BookmarkHidesEvents,
     SeededBug::SilentWatchStaysLive,

@@ -22,8 +22,8 @@
 //! - `source`, `problem`: a text with positions, and what is wrong in it.
 //! - `table`, `units`, `name`: typed access to a table, whose getters are the list of its keys.
 //! - One module for each section, with what belongs to it: `admin`, `cache`, `cluster`, `ha`, `health`, `http`,
-//!   `informer`, `plugin`, `plugins`, `script_runners`, `state`; `allow`, `allow_http`, `listen`, `pointers` and `resources` read
-//!   parts of them.
+//!   `informer`, `plugin`, `plugins`, `script_runners`, `state`; `allow`, `allow_http`, `listen`, `pointers` and
+//!   `resources` read parts of them.
 //! - `references`: checks across sections.
 
 mod admin;

@@ -30,8 +30,8 @@
 //! delivery waits, to keep its order. Opening a source that waits for the disk is reported after
 //! [`OPEN_WAIT_SECONDS_MAX`].
 //!
-//! In Secrets instead of the file: [`SharedJournal`] holds what plugins remember, and what else the next holder of a lease
-//! must know. It does not use the recorder: its caller sends its requests.
+//! In Secrets instead of the file: [`SharedJournal`] holds what plugins remember, and what else the next holder of a
+//! lease must know. It does not use the recorder: its caller sends its requests.
 //!
 //! Every transaction is flushed to the disk (`fsync`) before it counts. The recorder is a thread of its own because it
 //! does nothing but wait for the disk, and it is the only part of this crate that reads the clock. The simulation runs

@@ -25,7 +25,8 @@ pub struct Takeover {
     /// The last [watermark](crate::listener::Ledger::watermark) of that process for this handler and source: deletes up
     /// to it are left out. None: all that were kept are delivered.
     ///
-    /// Versions compare only within one history. Whoever knows that the source was rolled back since then passes none.
+    /// Versions compare only within one history. A caller that knows that the source was rolled back since then passes
+    /// none.
     pub watermark: Option<u64>,
     /// Each object comes once. Otherwise only those whose version the watermark does not cover, or is no number.
     pub all_objects: bool,

@@ -215,8 +215,8 @@ impl State {
         matches!(self.what, What::Is(_)) && (self.why == Why::Shown || is_first)
     }
 
-    /// Whether it repeats a state that the handler has accepted or that is a dead letter, because somebody asked for the
-    /// call or a period passed; and nothing else was folded in.
+    /// Whether it repeats a state that the handler has accepted or that is a dead letter, because somebody asked for
+    /// the call or a period passed; and nothing else was folded in.
     pub(super) fn is_only_asked(&self) -> bool {
         let is_repetition = matches!(
             self.reason,

@@ -62,8 +62,8 @@ impl Term {
 }
 
 impl Watermarks {
-    /// The most bytes that are published: 60 KiB, of the 64 KiB that a Lease has for all notes. What exceeds them is left
-    /// out, and its objects are all delivered again by the successor.
+    /// The most bytes that are published: 60 KiB, of the 64 KiB that a Lease has for all notes. What exceeds them is
+    /// left out, and its objects are all delivered again by the successor.
     const BYTES_MAX: usize = 60 << 10;
 
     /// Reads what [`to_text`](Self::to_text) has written. What cannot be read counts as absent: everything is delivered

@@ -40,8 +40,8 @@ const READY_WAIT_MAX: Duration = Duration::from_secs(60);
 /// can release the Lease. Then they are aborted, and their events are handled by the successor.
 const HAND_OVER_CALLS_MAX: Duration = Duration::from_secs(8);
 
-/// How long a hand-over waits until shared state is written, after the calls have ended: 2 s. With them, it ends with the
-/// time of a stop. Events whose changes are not written then are handled by the successor.
+/// How long a hand-over waits until shared state is written, after the calls have ended: 2 s. With them, it ends with
+/// the time of a stop. Events whose changes are not written then are handled by the successor.
 const HAND_OVER_STATE_MAX: Duration = Duration::from_secs(2);
 
 /// How long all replicas must have the same configuration before what plugins remember is deleted that are not in it:
@@ -156,7 +156,7 @@ impl ReplicaPlace {
         }
         match problem {
             Some(problem) => Err(problem).context("set `cluster` in [ha] to Informant's own cluster"),
-            None => bail!("[ha] names no cluster"),
+            None => bail!("set `cluster` in [ha]: no cluster is configured"),
         }
     }
 }
@@ -177,7 +177,7 @@ pub(super) struct Replica {
 }
 
 impl Replica {
-    /// Joins the group, and acts while the Lease says so.
+    /// Joins the group, and acts while the Lease names it.
     pub(super) fn start(parts: ReplicaParts) -> Self {
         let (stop, left) = (CancellationToken::new(), CancellationToken::new());
         let environment = Arc::clone(&parts.environment);

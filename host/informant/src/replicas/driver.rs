@@ -118,7 +118,7 @@ impl Driver {
         self.status.subscribe()
     }
 
-    /// Runs until the process has left the group, or nobody wants anything from it any more.
+    /// Runs until the process has left the group, or its last handle is dropped.
     pub(super) async fn run(mut self) {
         self.election(ElectionInput::Clock);
         self.membership(MembershipInput::Clock);

@@ -71,7 +71,7 @@ async fn a_successor_handles_everything_after_a_kill() {
     let killed = Instant::now();
     holder.signal("-KILL").await;
     holder.exit_code().await;
-    // Nobody acts now.
+    // No replica acts now.
     world.server.delete("v1/pods", "default", "web-0").unwrap();
     world.create_pod("web-1", "nginx");
     standby.logged("this replica acts").await;

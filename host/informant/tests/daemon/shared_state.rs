@@ -259,7 +259,7 @@ async fn keys_are_copied_to_a_file_and_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_holder_that_loses_shared_state_continues_from_what_is_stored() {
+async fn a_holder_that_loses_shared_state_continues_from_it() {
     let world = World::start().await;
     let holder = replicas(&world, 1).await.remove(0);
     assert_eq!(called(&holder, None).await, 1);

@@ -4,10 +4,10 @@
 //! magic "informant-state\0" · format u32 · body length u64 · SHA-256 of the body · body
 //! body: part (0 journal, 1 chunk) u8 · group · head · rows
 //! head of the journal: epoch u64 · sequence u64 · holder · lease transitions u64
-//!                      · number of chunks u32 · stamp of each · number u32 of chunks being written · number u32 of each
+//!                      · number of chunks u32 · stamp of each · number being written u32 · number of each u32
 //! head of a chunk: number u32 · stamp
 //! stamp: epoch u64 · sequence u64
-//! rows: (0 · plugin · kind u8) begins the rows of a plugin and kind · (1 · key · value) sets one · (2 · key) deletes one
+//! rows: (0 · plugin · kind u8) begins those of a plugin and kind · (1 · key · value) sets one · (2 · key) deletes one
 //! ```
 //!
 //! Numbers are big-endian; texts and values begin with their length as u32. What precedes the body is the same in each

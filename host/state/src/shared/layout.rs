@@ -2,10 +2,10 @@
 //!
 //! A *fold* brings changes into chunks. Its plan is in the journal before the first chunk is written: these chunks are
 //! *unsettled*, and stay so until a fold has written all of them. Until then the journal keeps the changes, so a chunk
-//! that was written and one that was not read the same. A row moves to another chunk only with a change, so that a
-//! row that is in two chunks, or in none, is in the journal. A chunk that a former holder writes late is unsettled in the
-//! journal that its successor has read: the first fold of the successor writes it again, and with that the late write is
-//! a conflict.
+//! that was written and one that was not read the same. A row moves to another chunk only with a change, so that a row
+//! that is in two chunks, or in none, is in the journal. A chunk that a former holder writes late is unsettled in the
+//! journal that its successor has read: the first fold of the successor writes it again, and with that the late write
+//! is a conflict.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

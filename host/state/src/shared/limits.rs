@@ -14,7 +14,8 @@ pub const WRITE_BYTES_MAX: usize = (1 << 20) - (16 << 10);
 /// Rows in one chunk. The largest row is a value of 256 KiB, so chunks are half full at least, but one.
 pub const CHUNK_BYTES_MAX: usize = 512 << 10;
 
-/// The longest pause before a failed request is repeated. There is no last attempt: the lease decides how long this replica may try.
+/// The longest pause before a failed request is repeated. There is no last attempt: the lease decides how long this
+/// replica may try.
 pub const RETRY_PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// How often the Secrets are compared with memory while nothing is written: one in turn. One that was deleted or edited

@@ -407,7 +407,7 @@ fn keys_grow_only_while_there_is_room_for_all_plugins() {
 }
 
 #[tokio::test]
-async fn keys_that_no_plugin_may_use_are_denied_with_the_reason() {
+async fn denied_keys_come_with_the_reason() {
     let api = Space {
         denied: Some("not with replicas"),
         ..Space::default()

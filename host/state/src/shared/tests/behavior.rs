@@ -43,7 +43,7 @@ fn sent(replica: &mut Replica) -> SecretRequest {
 }
 
 #[test]
-fn single_change_is_written_at_once_and_many_once_per_interval() {
+fn many_changes_are_written_once_per_interval() {
     let mut server = Server::default();
     let mut replica = Replica::open("a", &mut server);
     assert_eq!(
@@ -191,7 +191,7 @@ fn fold_delays_a_group_by_one_chunk_at_most() {
 }
 
 #[test]
-fn changes_larger_than_a_write_come_in_parts_and_their_end_last() {
+fn large_changes_come_in_parts_and_their_end_last() {
     let mut server = Server::default();
     let mut replica = Replica::open("a", &mut server);
     let (space, ends) = (replica.journal.space("p", RowKind::Key), Ends::default());
@@ -280,7 +280,7 @@ fn secrets_that_were_deleted_or_edited_are_written_again() {
 }
 
 #[test]
-fn failed_request_is_repeated_after_a_pause_that_grows_to_its_limit() {
+fn failed_request_is_repeated_after_a_growing_pause() {
     let mut server = Server::default();
     let mut replica = Replica::open("a", &mut server);
     replica.set("k", "1");
