@@ -355,6 +355,7 @@ impl GroupMember {
                 if !matches!(*registry.acting().borrow(), Acting::No) {
                     tracing::warn!(lease = %status.lease, reason = %why, "this replica no longer acts");
                     self.stop_acting();
+                    write_notes(group, "", status.content.as_ref().and_then(published_oldest_delete));
                 }
             }
             Standing::Acquiring { .. } | Standing::Releasing { .. } => self.stop_acting(),
@@ -384,7 +385,11 @@ impl GroupMember {
                 self.set_notes(group);
                 oldest_delete(registry, environment.now())
             }
-            _ => status.content.as_ref().and_then(published_oldest_delete),
+            _ => {
+                let oldest = status.content.as_ref().and_then(published_oldest_delete);
+                write_notes(group, "", oldest);
+                oldest
+            }
         };
         let age_max = (oldest.unwrap_or_default() + KEPT_DELETES_AGE_MARGIN).max(KEPT_DELETES_AGE_MIN);
         registry.catalog().kept_deletes().keep(Some(age_max), environment.now());
@@ -419,10 +424,7 @@ impl GroupMember {
         let (registry, now) = (&self.parts.registry, self.parts.environment.now());
         let (text, left_out) = watermarks_of(registry).to_text();
         registry.set_watermarks_left_out(left_out);
-        let oldest = oldest_delete(registry, now).unwrap_or_default().as_secs().to_string();
-        if let Ok(notes) = Notes::new([(WATERMARKS, text.as_str()), (OLDEST_DELETE_SECONDS, oldest.as_str())]) {
-            group.set_notes(notes);
-        }
+        write_notes(group, &text, oldest_delete(registry, now));
     }
 
     /// Says once what keeps this replica from being one.
@@ -437,6 +439,16 @@ impl GroupMember {
             }
             self.logged = problem;
         }
+    }
+}
+
+/// Sets what the Lease says once this process holds it. A standby has no watermarks: those of the predecessor end with
+/// the acquisition, because this process may deliver again what they cover, and be lost before the delete of that.
+fn write_notes(group: &Group, watermarks: &str, oldest_delete: Option<Duration>) {
+    let oldest = oldest_delete.unwrap_or_default().as_secs().to_string();
+    // Watermarks fit.
+    if let Ok(notes) = Notes::new([(WATERMARKS, watermarks), (OLDEST_DELETE_SECONDS, oldest.as_str())]) {
+        group.set_notes(notes);
     }
 }
 

@@ -171,6 +171,7 @@ impl PluginAttachments {
     async fn stand_by(&mut self) {
         self.term = None;
         self.plugin.stand_by().await;
+        self.plugin.listener().control().hand_over_timers();
         self.barrier = PluginBarrier::new(self.registry.catalog());
         for informer in self.informers.values().flat_map(BTreeMap::values) {
             informer.shared.hand_over(&self.plugin.listener());

@@ -340,6 +340,12 @@ impl PluginSupervisor {
                 self.metrics.daemon.loaded(name, true);
                 tracing::info!(plugin = %name, version = %plugin.manifest().version, digest = %plugin.digest().short(), roles = %plugin.roles(), "plugin loaded");
                 plugin.start().await;
+                // The Lease may have changed hands while it was loaded.
+                let acts = self.registry.acting().borrow().term().is_some();
+                match acts {
+                    true => plugin.act().await,
+                    false => plugin.stand_by().await,
+                }
                 let attachments = PluginAttachments::new(
                     plugin.clone(),
                     &self.entry,

@@ -78,6 +78,7 @@ async fn a_successor_handles_everything_after_a_kill() {
     has_called(&standby, "takeover delete web-0").await;
     assert!(killed.elapsed() < FAST_MAX, "{:?}", killed.elapsed());
     has_called(&standby, "takeover add web-1").await;
+    has_called(&standby, " synced ").await;
     world.create_pod("web-2", "nginx");
     has_called(&standby, "watch add web-2").await;
 }
@@ -109,7 +110,7 @@ async fn a_successor_continues_where_the_handler_was() {
     has_called(&holder, "initial add web-0").await;
 
     holder.signal("-TERM").await;
-    standby.logged("this replica acts").await;
+    has_called(&standby, " synced ").await;
     world.create_pod("web-1", "nginx");
     has_called(&standby, "watch add web-1").await;
     // The instance's start, and that everything was delivered, which is nothing.
