@@ -39,7 +39,9 @@ pub(crate) fn read(root: &Table<'_>, clusters: &BTreeMap<String, Located<Cluster
     let table = root.table("ha")?;
     let name = |key: &str| {
         let name = table.string(key)?;
+        let is_member = key == "group" && name.value.contains("-member-");
         let rule = validate_name(&name.value).err();
+        let rule = rule.or(is_member.then_some("a Lease of that name is one of a replica: do without \"-member-\""));
         if let Some(rule) = rule {
             table.refuse(name.position, format!("`{key}` cannot be \"{}\"", name.value), rule);
         }

@@ -187,6 +187,8 @@ impl Daemon {
             .then(|| Arc::new(ProcessGate::closed(Arc::clone(&environment))));
         if gate.is_some() {
             registry.set_acting(Acting::No);
+            // Before the first source begins.
+            ha::keep_deletes(registry.catalog(), environment.now());
             registry.set_not_joined("it has just started".into());
         }
         let shared = (config.key_store() == KeyStore::Secrets).then(|| {

@@ -221,6 +221,12 @@ impl Plugin {
         self.change_standing(ActorCommand::StandBy).await;
     }
 
+    /// Aborts running calls and refuses all effects from now on, without waiting. Let it [stand by](Self::stand_by)
+    /// next.
+    pub fn end_term(&self) {
+        self.0.context.end_term();
+    }
+
     /// Another replica is about to act: makes no further call, waits until those that run have ended, with what they
     /// defer, and then [stands by](Self::stand_by). After `deadline` it does not wait longer.
     pub async fn hand_over(&self, deadline: Duration) {

@@ -8,12 +8,13 @@
 //!
 //! Without `[ha]` a process acts from its start to its end.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use futures::future::join_all;
-use informant_cache::{Environment, Moment};
+use informant_cache::{Catalog, Environment, Moment};
 use informant_config::{ClusterSection, Config, HaSection};
 use informant_lease::{Gate, LeaseContent, MemberRecord, Notes, ReleaseReason, Standing};
 use informant_plugin_host::ActingGate;
@@ -36,9 +37,9 @@ const CONNECT_RETRY: Duration = Duration::from_secs(5);
 /// broken may be broken in every replica, and must not keep everything else from being handled.
 const READY_WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// How long calls that run may take to end when the work is handed over: 8 s, so that a stop, which takes 10 s at most,
+/// How long calls that run may take to end when the work is handed over: 6 s, so that a stop, which takes 10 s at most,
 /// can release the Lease. Then they are aborted, and their events are handled by the successor.
-const HAND_OVER_CALLS_MAX: Duration = Duration::from_secs(8);
+const HAND_OVER_CALLS_MAX: Duration = Duration::from_secs(6);
 
 /// How long a hand-over waits until shared state is written, after the calls have ended: 2 s. With them, it ends with
 /// the time of a stop. Events whose changes are not written then are handled by the successor.
@@ -56,6 +57,9 @@ const KEPT_DELETES_AGE_MARGIN: Duration = Duration::from_secs(60);
 
 /// The note of watermarks in the Lease.
 const WATERMARKS: &str = "watermarks";
+
+/// The note of the digest of the configuration to which these belong.
+const CONFIGURATION: &str = "configuration";
 
 /// The note of how old the oldest delete is that the holder has not handled, in seconds.
 const OLDEST_DELETE_SECONDS: &str = "oldest-delete-seconds";
@@ -86,6 +90,9 @@ pub(super) struct ReplicaPlace {
 /// The gate of all effects of this process. Closed until it has joined its group.
 pub(super) struct ProcessGate {
     gate: OnceLock<Gate>,
+    /// The term in which the plugins act: the gate of a later one is closed to what an earlier one has left. Zero:
+    /// none.
+    epoch: AtomicU32,
     environment: Arc<dyn Environment>,
 }
 
@@ -93,6 +100,7 @@ impl ProcessGate {
     pub(super) fn closed(environment: Arc<dyn Environment>) -> Self {
         Self {
             gate: OnceLock::new(),
+            epoch: AtomicU32::new(0),
             environment,
         }
     }
@@ -100,7 +108,9 @@ impl ProcessGate {
 
 impl ActingGate for ProcessGate {
     fn remaining(&self) -> Option<Duration> {
-        self.gate.get()?.remaining(self.environment.boot_now())
+        let now = self.environment.boot_now();
+        let permit = self.gate.get()?.permit(now)?;
+        (permit.epoch == self.epoch.load(Ordering::Acquire)).then(|| permit.remaining(now))
     }
 }
 
@@ -161,6 +171,11 @@ impl ReplicaPlace {
     }
 }
 
+/// Keeps deletes for the case that this process takes over.
+pub(super) fn keep_deletes(catalog: &Catalog, now: Moment) {
+    catalog.kept_deletes().keep(Some(KEPT_DELETES_AGE_MIN), now);
+}
+
 /// The StatefulSet whose pod has this name: `informant` of `informant-0`.
 fn stateful_set(pod: &str) -> Option<&str> {
     let (set, number) = pod.rsplit_once('-')?;
@@ -185,6 +200,8 @@ impl Replica {
             began: parts.environment.now(),
             parts,
             same_since: None,
+            counts_as_ready: false,
+            kept_for: KEPT_DELETES_AGE_MIN,
             logged: None,
         };
         let (stopped, done) = (stop.clone(), left.clone().drop_guard());
@@ -209,6 +226,10 @@ struct GroupMember {
     began: Moment,
     /// Since when all replicas that live have the same configuration.
     same_since: Option<Moment>,
+    /// It is not ready, and counts as ready nevertheless.
+    counts_as_ready: bool,
+    /// How long deletes are kept.
+    kept_for: Duration,
     /// What the log has said.
     logged: Option<String>,
 }
@@ -311,7 +332,8 @@ impl GroupMember {
                     .term()
                     .is_none_or(|term| term.epoch != *epoch)
                 {
-                    let predecessor = status.predecessor.as_ref().map(watermarks);
+                    let own = registry.configuration().digest.clone();
+                    let predecessor = status.predecessor.as_ref().map(|content| watermarks(content, &own));
                     tracing::info!(lease = %status.lease, epoch, takeover = predecessor.is_some(), "this replica acts");
                     if let Some(shared) = &self.parts.shared {
                         shared.begin(TermOf {
@@ -320,6 +342,9 @@ impl GroupMember {
                             gate: group.gate().clone(),
                         });
                     }
+                    // Of an earlier term that ended a moment ago.
+                    running_plugins(registry).for_each(|plugin| plugin.end_term());
+                    self.parts.gate.epoch.store(*epoch, Ordering::Release);
                     registry.set_acting(Acting::Yes(Arc::new(Term {
                         epoch: *epoch,
                         predecessor,
@@ -341,6 +366,9 @@ impl GroupMember {
                     plugin.hand_over(HAND_OVER_CALLS_MAX).await;
                 }))
                 .await;
+                // One that began to act meanwhile.
+                let acting = running_plugins(registry).filter(|plugin| !plugin.is_standby());
+                join_all(acting.map(|plugin| async move { plugin.stand_by().await })).await;
                 if let Some(shared) = shared {
                     if !shared.flush(HAND_OVER_STATE_MAX).await {
                         tracing::warn!(lease = %status.lease, "shared state was not written before the hand-over");
@@ -355,7 +383,8 @@ impl GroupMember {
                 if !matches!(*registry.acting().borrow(), Acting::No) {
                     tracing::warn!(lease = %status.lease, reason = %why, "this replica no longer acts");
                     self.stop_acting();
-                    write_notes(group, "", status.content.as_ref().and_then(published_oldest_delete));
+                    let oldest = status.content.as_ref().and_then(published_oldest_delete);
+                    write_notes(group, "", "", oldest);
                 }
             }
             Standing::Acquiring { .. } | Standing::Releasing { .. } => self.stop_acting(),
@@ -363,6 +392,8 @@ impl GroupMember {
     }
 
     fn stop_acting(&self) {
+        self.parts.gate.epoch.store(0, Ordering::Release);
+        running_plugins(&self.parts.registry).for_each(|plugin| plugin.end_term());
         if let Some(shared) = &self.parts.shared {
             shared.end();
         }
@@ -377,22 +408,45 @@ impl GroupMember {
             is_ready,
             ..
         } = &self.parts;
-        let waited = environment.now() - self.began;
-        group.set_ready(is_ready(registry) || waited >= READY_WAIT_MAX);
+        let (waited, now) = (environment.now() - self.began, environment.boot_now());
+        let is_ready = is_ready(registry);
+        let mut others = status
+            .members
+            .iter()
+            .filter(|member| member.identity != status.identity);
+        // A healthy holder must not hand over to a newer version that is broken.
+        let is_needed = !others.any(|member| member.is_live(now) && member.record.is_ready);
+        self.counts_as_ready = !is_ready && (self.counts_as_ready || (waited >= READY_WAIT_MAX && is_needed));
+        group.set_ready(is_ready || self.counts_as_ready);
         group.set_digest(registry.configuration().digest.clone());
         let oldest = match &status.standing {
             Standing::Acting { .. } => {
                 self.set_notes(group);
                 oldest_delete(registry, environment.now())
             }
-            _ => {
+            // They have what this process has handled until now.
+            Standing::HandingOver { .. } | Standing::Releasing { .. } => None,
+            Standing::Standby { .. } | Standing::Acquiring { .. } => {
                 let oldest = status.content.as_ref().and_then(published_oldest_delete);
-                write_notes(group, "", oldest);
+                write_notes(group, "", "", oldest);
                 oldest
             }
         };
-        let age_max = (oldest.unwrap_or_default() + KEPT_DELETES_AGE_MARGIN).max(KEPT_DELETES_AGE_MIN);
-        registry.catalog().kept_deletes().keep(Some(age_max), environment.now());
+        let wanted = (oldest.unwrap_or_default() + KEPT_DELETES_AGE_MARGIN).max(KEPT_DELETES_AGE_MIN);
+        // Listeners may not have been attached yet, and receive what is kept when they are.
+        let may_shrink = match &status.standing {
+            Standing::Acting { since, .. } => now - *since >= KEPT_DELETES_AGE_MIN,
+            Standing::Standby { .. } => status.content.is_some(),
+            _ => false,
+        };
+        self.kept_for = match may_shrink {
+            true => wanted,
+            false => self.kept_for.max(wanted),
+        };
+        registry
+            .catalog()
+            .kept_deletes()
+            .keep(Some(self.kept_for), environment.now());
         self.forget_removed_plugins(status);
         self.log(status);
     }
@@ -424,7 +478,14 @@ impl GroupMember {
         let (registry, now) = (&self.parts.registry, self.parts.environment.now());
         let (text, left_out) = watermarks_of(registry).to_text();
         registry.set_watermarks_left_out(left_out);
-        write_notes(group, &text, oldest_delete(registry, now));
+        let oldest = oldest_delete(registry, now).max(self.inherited());
+        write_notes(group, &registry.configuration().digest.clone(), &text, oldest);
+    }
+
+    /// The age of the oldest delete that this replica has to keep for others, above what it has to keep at least.
+    fn inherited(&self) -> Option<Duration> {
+        let above = self.kept_for.checked_sub(KEPT_DELETES_AGE_MARGIN)?;
+        (self.kept_for > KEPT_DELETES_AGE_MIN).then_some(above)
     }
 
     /// Says once what keeps this replica from being one.
@@ -444,17 +505,27 @@ impl GroupMember {
 
 /// Sets what the Lease says once this process holds it. A standby has no watermarks: those of the predecessor end with
 /// the acquisition, because this process may deliver again what they cover, and be lost before the delete of that.
-fn write_notes(group: &Group, watermarks: &str, oldest_delete: Option<Duration>) {
+fn write_notes(group: &Group, configuration: &str, watermarks: &str, oldest_delete: Option<Duration>) {
     let oldest = oldest_delete.unwrap_or_default().as_secs().to_string();
+    let notes = [
+        (CONFIGURATION, configuration),
+        (WATERMARKS, watermarks),
+        (OLDEST_DELETE_SECONDS, oldest.as_str()),
+    ];
     // Watermarks fit.
-    if let Ok(notes) = Notes::new([(WATERMARKS, watermarks), (OLDEST_DELETE_SECONDS, oldest.as_str())]) {
+    if let Ok(notes) = Notes::new(notes) {
         group.set_notes(notes);
     }
 }
 
 /// What the predecessor has published.
-fn watermarks(content: &LeaseContent) -> Watermarks {
-    content.notes.get(WATERMARKS).map(Watermarks::parse).unwrap_or_default()
+fn watermarks(content: &LeaseContent, own_digest: &str) -> Watermarks {
+    let note = |name| content.notes.get(name).unwrap_or_default();
+    // Another configuration may have selected other objects: what is new here was not accepted there.
+    match note(CONFIGURATION) == own_digest {
+        true => Watermarks::parse(note(WATERMARKS)),
+        false => Watermarks::default(),
+    }
 }
 
 fn published_oldest_delete(content: &LeaseContent) -> Option<Duration> {

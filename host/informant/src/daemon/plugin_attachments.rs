@@ -6,7 +6,7 @@
 //!
 //! A listener is attached when the [barrier](super::call_barrier) lets it: then the plugin's first calls begin.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -29,6 +29,8 @@ pub(super) struct PluginAttachments {
     barrier: PluginBarrier,
     /// None: the plugin stands by, and its listener is attached to nothing.
     term: Option<Arc<Term>>,
+    /// The informers that its listener began in this term, each with its cluster: what is attached again starts anew.
+    begun: BTreeSet<(String, String)>,
     /// The informers to which its indexes are yet to be added for the first time.
     expected: BTreeMap<String, ExpectedIndexes>,
     /// The plugin's informers by name, and by cluster as far as they run.
@@ -59,12 +61,12 @@ impl PluginAttachments {
         informers: impl Iterator<Item = &'n str>,
         expected: BTreeMap<String, ExpectedIndexes>,
     ) -> Self {
-        let term = registry.acting().borrow().term().cloned();
         let mut attachments = Self {
             plugin,
             entry: Arc::clone(entry),
             barrier: PluginBarrier::new(registry.catalog()),
-            term,
+            term: None,
+            begun: BTreeSet::new(),
             registry: registry.clone(),
             expected,
             informers: BTreeMap::new(),
@@ -148,6 +150,30 @@ impl PluginAttachments {
         }));
     }
 
+    /// Lets a plugin act, or stand by, that was loaded just now: its loading began in the term `before`, and the Lease
+    /// may have changed hands meanwhile.
+    pub(super) async fn begin(&mut self, before: Option<&Arc<Term>>) {
+        let term = self.registry.acting().borrow().term().cloned();
+        if term.as_ref() != before {
+            // What it has is of that term.
+            self.plugin.stand_by().await;
+        }
+        match term {
+            Some(term) => self.act(term).await,
+            None => self.plugin.stand_by().await,
+        }
+    }
+
+    async fn act(&mut self, term: Arc<Term>) {
+        self.plugin.act().await;
+        // A hand-over that began meanwhile did not find it acting.
+        if self.registry.acting().borrow().term() == Some(&term) {
+            self.term = Some(term);
+        } else {
+            self.plugin.stand_by().await;
+        }
+    }
+
     /// Lets the plugin act or stand by. In standby its listener is attached to nothing, so that nothing waits in it;
     /// its indexes are computed nevertheless.
     pub(super) async fn set_acting(&mut self, acting: &Acting) {
@@ -161,8 +187,9 @@ impl PluginAttachments {
         }
         self.stand_by().await;
         if let Some(term) = next {
-            self.term = Some(Arc::clone(term));
-            self.plugin.act().await;
+            self.act(Arc::clone(term)).await;
+        }
+        if self.term.is_some() {
             self.hold_all();
             self.release();
         }
@@ -170,6 +197,7 @@ impl PluginAttachments {
 
     async fn stand_by(&mut self) {
         self.term = None;
+        self.begun.clear();
         self.plugin.stand_by().await;
         self.plugin.listener().control().hand_over_timers();
         self.barrier = PluginBarrier::new(self.registry.catalog());
@@ -230,7 +258,8 @@ impl PluginAttachments {
             swapped.previous_roles.wants_events(),
             self.plugin.roles().wants_events(),
         );
-        for informer in self.informers.values().flat_map(BTreeMap::values) {
+        let informers: Vec<_> = self.informers.values().flat_map(BTreeMap::values).cloned().collect();
+        for informer in &informers {
             let shared = &informer.shared;
             if !same_feed {
                 if let Some(before) = &swapped.previous_feed {
@@ -279,11 +308,15 @@ impl PluginAttachments {
         }
     }
 
-    fn add_listener(&self, informer: &NamedInformer) {
+    fn add_listener(&mut self, informer: &NamedInformer) {
         let Some(term) = &self.term else { return };
-        let spec = self.plugin.spec();
+        let (listener, spec) = (self.plugin.listener(), self.plugin.spec());
+        let source = informer.spec().source;
         // An informer refuses only while it ends.
-        let begun = informer.begin_listener(self.plugin.listener(), term.beginning(&spec, informer));
+        let begun = match self.begun.insert((source.informer, source.cluster)) {
+            true => informer.begin_listener(listener, term.beginning(&spec, informer)),
+            false => informer.add_listener(listener),
+        };
         if let Err(error) = begun {
             tracing::debug!(plugin = self.plugin.name(), informer = informer.name(), %error, "cannot attach plugin to informer");
         }

@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::STOP_MAX;
-use super::acting::Acting;
+use super::acting::{Acting, Term};
 use super::config_reader::ConfigChecks;
 use super::configuration::Section;
 use super::durable_state::DurableState;
@@ -63,6 +63,8 @@ struct Attempt {
     /// The indexes that the plugin may have, by informer, while it is being loaded.
     expected: BTreeMap<String, ExpectedIndexes>,
     preparing: Option<Preparing>,
+    /// The term in which loading began.
+    term: Option<Arc<Term>>,
     /// Answers the command that is being handled.
     reply: Option<Reply>,
 }
@@ -107,6 +109,7 @@ impl PluginSupervisor {
             content: self.content(),
             expected: BTreeMap::new(),
             preparing: None,
+            term: None,
             reply: Some(first),
         };
         attempt.read(true);
@@ -297,6 +300,7 @@ impl PluginSupervisor {
         let catalog = self.registry.catalog();
         let expect = |name: &str| (name.to_owned(), catalog.expect_indexes(name));
         attempt.expected = self.wanted.informers().map(|(name, _)| expect(name)).collect();
+        attempt.term = self.registry.acting().borrow().term().cloned();
         let (host, spec) = (self.host.clone(), self.wanted.spec.clone());
         attempt.spawn(async move {
             let loaded = match content {
@@ -340,19 +344,14 @@ impl PluginSupervisor {
                 self.metrics.daemon.loaded(name, true);
                 tracing::info!(plugin = %name, version = %plugin.manifest().version, digest = %plugin.digest().short(), roles = %plugin.roles(), "plugin loaded");
                 plugin.start().await;
-                // The Lease may have changed hands while it was loaded.
-                let acts = self.registry.acting().borrow().term().is_some();
-                match acts {
-                    true => plugin.act().await,
-                    false => plugin.stand_by().await,
-                }
-                let attachments = PluginAttachments::new(
+                let mut attachments = PluginAttachments::new(
                     plugin.clone(),
                     &self.entry,
                     &self.registry,
                     self.wanted.informers().map(|(name, _)| name),
                     std::mem::take(&mut attempt.expected),
                 );
+                attachments.begin(attempt.term.take().as_ref()).await;
                 self.entry.set_phase(PluginPhase::Running(plugin));
                 let running = running.insert(Running {
                     attachments,

@@ -166,8 +166,9 @@ fn failed(error: &kube::Error) -> LeaseAnswer {
             let message = format!("the API server answers {}: {}", status.code, status.message);
             match status.code {
                 404 => LeaseAnswer::NotFound,
-                // 422: another Lease of that name, with another uid.
-                409 | 422 => LeaseAnswer::Conflict,
+                409 => LeaseAnswer::Conflict,
+                // Another Lease of that name.
+                422 if status.message.contains("metadata.uid") => LeaseAnswer::Conflict,
                 401 | 403 => LeaseAnswer::Refused(message.into()),
                 _ => LeaseAnswer::Failed(message.into()),
             }

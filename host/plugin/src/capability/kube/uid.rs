@@ -99,13 +99,25 @@ impl KubeCall {
     }
 }
 
-/// None: it is no list, which the API server refuses.
+/// None: it is no list, which the API server refuses, or it has an operation on the UID itself.
 fn in_json_patch(document: &[u8], uid: &str) -> Option<Vec<u8>> {
     let mut operations: Vec<&RawValue> = serde_json::from_slice(document).ok()?;
+    if operations.iter().any(|operation| is_on_uid(operation)) {
+        return None;
+    }
     let operation = serde_json::json!({ "op": "replace", "path": "/metadata/uid", "value": uid });
     let operation = to_raw_value(&operation).ok()?;
     operations.insert(0, &operation);
     serde_json::to_vec(&operations).ok()
+}
+
+fn is_on_uid(operation: &RawValue) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Operation<'a> {
+        #[serde(borrow, default)]
+        path: Cow<'a, str>,
+    }
+    serde_json::from_str::<Operation<'_>>(operation.get()).is_ok_and(|operation| operation.path == "/metadata/uid")
 }
 
 /// None: it is no object with metadata, which the API server refuses.

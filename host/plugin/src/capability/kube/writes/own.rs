@@ -51,6 +51,8 @@ struct LastWrites {
     is_uncertain: bool,
     /// The last write has deleted it, and the response has no version.
     is_deleted: bool,
+    /// A write that deletes it was sent: what the cache has may be its predecessor.
+    was_deleted: bool,
     version: Option<Box<str>>,
     /// The apply that `version` answers; none if that was no apply.
     applied: Option<Applied>,
@@ -101,10 +103,12 @@ impl OwnWrites {
                 ended: 0,
                 is_uncertain: false,
                 is_deleted: false,
+                was_deleted: false,
                 version: None,
                 applied: None,
             });
             last.in_flight += 1;
+            last.was_deleted |= matches!(action, KubeAction::Delete(_));
             ended_before = last.ended;
         }
         drop(known);
@@ -161,9 +165,9 @@ impl OwnWrites {
         }
     }
 
-    /// Whether the last own write to `target` has deleted it.
+    /// Whether an own write that is remembered has deleted `target`, or tried to: the cache may have its predecessor.
     pub(crate) fn has_deleted(&self, target: &Target) -> bool {
-        self.lock().targets.get(target).is_some_and(|last| last.is_deleted)
+        self.lock().targets.get(target).is_some_and(|last| last.was_deleted)
     }
 
     /// The version of the last own write to `target` that is remembered.

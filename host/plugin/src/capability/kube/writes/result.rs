@@ -5,6 +5,7 @@ use std::time::Duration;
 use informant_cache::listener::DeliveryOutcome;
 
 use crate::capability::kube::api::{KubeAction, KubeError, KubeErrorCode};
+use crate::capability::kube::document::has_uid;
 use crate::text::truncated;
 
 /// What the API server says of a patch with the UID of another object. Source: apimachinery `pkg/api/validation`,
@@ -43,8 +44,10 @@ impl WriteResult {
         }
         let message = truncated(format!("deferred {what}: {}", error.message));
         WriteResult::Failed(match error.status {
-            // A conflict: the name has another object.
-            422 if error.message.contains(CHANGES_UID) => DeliveryOutcome::Retryable(message),
+            // A conflict: the name has another object. A UID that the plugin wrote stays wrong.
+            422 if error.message.contains(CHANGES_UID) && !has_uid(action.document()).unwrap_or(false) => {
+                DeliveryOutcome::Retryable(message)
+            }
             400 | 405 | 413 | 415 | 422 => DeliveryOutcome::Permanent(message),
             _ => DeliveryOutcome::Retryable(message),
         })
