@@ -29,7 +29,7 @@ pub(super) struct PluginAttachments {
     barrier: PluginBarrier,
     /// None: the plugin stands by, and its listener is attached to nothing.
     term: Option<Arc<Term>>,
-    /// The informers that its listener began in this term, each with its cluster: what is attached again starts anew.
+    /// The informers that its listener began in this term, each with its cluster: what is attached again starts.
     begun: BTreeSet<(String, String)>,
     /// The informers to which its indexes are yet to be added for the first time.
     expected: BTreeMap<String, ExpectedIndexes>,
