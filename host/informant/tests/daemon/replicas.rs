@@ -11,8 +11,12 @@ const CONFIG: &str = "[ha]\ngroup = \"informant\"\nspeed = \"fast\"\n\
     [informer.pods]\nresource = \"v1/pods\"\n\
     [plugin.recorder]\ncomponent = \"recorder.wasm\"\ninformers = [\"pods\"]\n";
 
-/// A successor acts within this time after the holder was killed, with `speed = "fast"`.
-const FAST_MAX: Duration = Duration::from_millis(4_500);
+/// A successor acts within this time after the holder was killed, with `speed = "fast"`: a Lease lasts 4 s. Other tests
+/// run at the same time.
+const AFTER_KILL_MAX: Duration = Duration::from_secs(10);
+
+/// The same after an orderly stop, which waits for no Lease.
+const AFTER_STOP_MAX: Duration = Duration::from_millis(3_500);
 
 /// Replicas that start one after the other, the first of which acts.
 async fn replicas(world: &World, config: &str, count: usize) -> Vec<Program> {
@@ -76,7 +80,7 @@ async fn a_successor_handles_everything_after_a_kill() {
     world.create_pod("web-1", "nginx");
     standby.logged("this replica acts").await;
     has_called(&standby, "takeover delete web-0").await;
-    assert!(killed.elapsed() < FAST_MAX, "{:?}", killed.elapsed());
+    assert!(killed.elapsed() < AFTER_KILL_MAX, "{:?}", killed.elapsed());
     has_called(&standby, "takeover add web-1").await;
     has_called(&standby, " synced ").await;
     world.create_pod("web-2", "nginx");
@@ -95,7 +99,7 @@ async fn an_orderly_stop_hands_over_at_once() {
     let stopped = Instant::now();
     holder.signal("-TERM").await;
     has_called(&standby, "takeover add web-0").await;
-    assert!(stopped.elapsed() < Duration::from_secs(1), "{:?}", stopped.elapsed());
+    assert!(stopped.elapsed() < AFTER_STOP_MAX, "{:?}", stopped.elapsed());
     assert_eq!(holder.exit_code().await, Some(0));
 }
 
