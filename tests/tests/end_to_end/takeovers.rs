@@ -32,9 +32,9 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 const REPLICAS: usize = 3;
 
-/// From a kill to the first effect of the successor, with `speed = "fast"`: what three takeovers may take, of which
-/// each has 4.5 s at the 99th percentile on a machine that does nothing else.
-const FAST_MAX: Duration = Duration::from_secs(9);
+/// From a kill to the first effect of the successor, with `speed = "fast"`: 4.5 s at the 99th percentile on a machine that
+/// does nothing else. Here other tests run at the same time.
+const FAST_MAX: Duration = Duration::from_secs(15);
 
 /// Each term of the handler has a number of its own, which each of its writes carries.
 const WRITER: &str = r#"import { kube } from "informant";

@@ -150,7 +150,8 @@ async fn a_hand_over_counts_every_change_once() {
     let stopped = Instant::now();
     holder.signal("-TERM").await;
     assert_eq!(counts_of(&world, &standby, "1").await, [3]);
-    assert!(stopped.elapsed() < Duration::from_secs(2), "{:?}", stopped.elapsed());
+    // Less than a Lease lasts, while other tests run.
+    assert!(stopped.elapsed() < Duration::from_millis(3_500), "{:?}", stopped.elapsed());
     assert_eq!(holder.exit_code().await, Some(0));
 }
 
