@@ -32,8 +32,8 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 const REPLICAS: usize = 3;
 
-/// From a kill to the first effect of the successor, with `speed = "fast"`: 4.5 s at the 99th percentile on a machine that
-/// does nothing else. Here other tests run at the same time.
+/// From a kill to the first effect of the successor, with `speed = "fast"`: 4.5 s at the 99th percentile on a machine
+/// that does nothing else. Here other tests run at the same time.
 const FAST_MAX: Duration = Duration::from_secs(15);
 
 /// Each term of the handler has a number of its own, which each of its writes carries.
