@@ -151,7 +151,11 @@ async fn a_hand_over_counts_every_change_once() {
     holder.signal("-TERM").await;
     assert_eq!(counts_of(&world, &standby, "1").await, [3]);
     // Less than a Lease lasts, while other tests run.
-    assert!(stopped.elapsed() < Duration::from_millis(3_500), "{:?}", stopped.elapsed());
+    assert!(
+        stopped.elapsed() < Duration::from_millis(3_500),
+        "{:?}",
+        stopped.elapsed()
+    );
     assert_eq!(holder.exit_code().await, Some(0));
 }
 
