@@ -157,6 +157,15 @@ enum Presence {
     Replica(Replica),
 }
 
+impl Presence {
+    fn start(replica: Option<ReplicaParts>, alone: impl FnOnce() -> AnnouncerParts) -> Self {
+        match replica {
+            Some(parts) => Self::Replica(Replica::start(parts)),
+            None => Self::Announced(Announcer::start(alone())),
+        }
+    }
+}
+
 impl Daemon {
     /// Starts everything and returns at once: informers sync and plugins load on their own.
     /// Needs a multi-threaded runtime: durable informers block in place while they wait for the disk.
@@ -182,19 +191,8 @@ impl Daemon {
         let place = config.ha.as_ref();
         let place = place.map(|section| ReplicaPlace::of(section, config, &options.access));
         let place = place.transpose()?;
-        let gate = place
-            .is_some()
-            .then(|| Arc::new(ProcessGate::closed(Arc::clone(&environment))));
-        if gate.is_some() {
-            registry.set_acting(Acting::No);
-            // Before the first source begins.
-            ha::keep_deletes(registry.catalog(), environment.now());
-            registry.set_not_joined("it has just started".into());
-        }
-        let shared = (config.key_store() == KeyStore::Secrets).then(|| {
-            let group_interval = config.state.group_interval;
-            SharedState::new(group_interval, metrics.shared_state.clone(), Arc::clone(&environment))
-        });
+        let gate = place.is_some().then(|| stand_by(&registry, &environment));
+        let shared = shared_state(config, &metrics, &environment);
         let keys = PluginKeys::of(config, &durables, shared.as_ref());
         let runtimes = (guests, &environment);
         let host = plugin_host(&options, runtimes, &registry, &metrics, keys, gate.clone())?;
@@ -233,32 +231,25 @@ impl Daemon {
             metrics: metrics.clone(),
             stop: stop.clone(),
         };
-        let tls = admin_tls(config, &admin, identity)
-            .await
-            .inspect_err(|_| stop.cancel())?;
-        let routes = (options.routes)(
-            registry.clone(),
-            metrics.clone(),
-            Arc::clone(&environment),
-            &config.admin,
-        );
+        let tls = admin_tls(config, &admin, identity).await;
+        let tls = tls.inspect_err(|_| stop.cancel())?;
+        let clock = Arc::clone(&environment);
+        let routes = (options.routes)(registry.clone(), metrics.clone(), clock, &config.admin);
         let servers = serve(routes, health, (admin, tls), socket, &metrics).inspect_err(|_| stop.cancel())?;
-        let presence = match place.zip(gate) {
-            Some((place, gate)) => Presence::Replica(Replica::start(ReplicaParts {
-                place,
-                environment,
-                registry: registry.clone(),
-                gate,
-                shared,
-                is_ready: options.is_ready,
-                address: reachable_address(servers.admin.address()),
-            })),
-            None => Presence::Announced(Announcer::start(AnnouncerParts {
-                environment,
-                registry: registry.clone(),
-                metrics: metrics.daemon.clone(),
-            })),
-        };
+        let replica = place.zip(gate).map(|(place, gate)| ReplicaParts {
+            place,
+            environment: Arc::clone(&environment),
+            registry: registry.clone(),
+            gate,
+            shared,
+            is_ready: options.is_ready,
+            address: reachable_address(servers.admin.address()),
+        });
+        let presence = Presence::start(replica, || AnnouncerParts {
+            environment,
+            registry: registry.clone(),
+            metrics: metrics.daemon.clone(),
+        });
         Ok(Self {
             registry,
             metrics,
@@ -319,6 +310,23 @@ fn listen(section: &str, address: SocketAddr) -> Result<TcpListener> {
             "the {section} server cannot listen on {address}; change `listen` in [{section}], or use --{section}-listen"
         )
     })
+}
+
+/// What plugins remember, if it is in Secrets for all replicas.
+fn shared_state(config: &Config, metrics: &Metrics, environment: &Arc<dyn Environment>) -> Option<SharedState> {
+    (config.key_store() == KeyStore::Secrets).then(|| {
+        let group_interval = config.state.group_interval;
+        SharedState::new(group_interval, metrics.shared_state.clone(), Arc::clone(environment))
+    })
+}
+
+/// This process is one of several replicas: it stands by until the Lease says otherwise. Returns its gate.
+fn stand_by(registry: &StatusRegistry, environment: &Arc<dyn Environment>) -> Arc<ProcessGate> {
+    registry.set_acting(Acting::No);
+    registry.set_not_joined("it has just started".into());
+    // Before the first source begins.
+    ha::keep_deletes(registry.catalog(), environment.now());
+    Arc::new(ProcessGate::closed(Arc::clone(environment)))
 }
 
 /// The host of all plugins, on the runtime of the guests.

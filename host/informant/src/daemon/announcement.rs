@@ -133,7 +133,7 @@ async fn find_lease(environment: &Arc<dyn Environment>, report: &Report) -> Opti
 }
 
 /// The StatefulSet whose pod has this name: `informant` of `informant-0`.
-fn stateful_set(pod: &str) -> Option<&str> {
+pub(super) fn stateful_set(pod: &str) -> Option<&str> {
     let (set, number) = pod.rsplit_once('-')?;
     let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
     (is_number && !set.is_empty()).then_some(set)

@@ -22,6 +22,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::acting::{Acting, Term, Watermarks};
+use super::announcement::stateful_set;
 use super::shared_state::{SharedState, TermOf};
 use super::status_registry::{PluginPhase, StatusRegistry};
 use crate::cluster::{Cluster, ClusterAccess, ClusterError};
@@ -174,13 +175,6 @@ impl ReplicaPlace {
 /// Keeps deletes for the case that this process takes over.
 pub(super) fn keep_deletes(catalog: &Catalog, now: Moment) {
     catalog.kept_deletes().keep(Some(KEPT_DELETES_AGE_MIN), now);
-}
-
-/// The StatefulSet whose pod has this name: `informant` of `informant-0`.
-fn stateful_set(pod: &str) -> Option<&str> {
-    let (set, number) = pod.rsplit_once('-')?;
-    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-    (is_number && !set.is_empty()).then_some(set)
 }
 
 /// This process in its group.

@@ -34,6 +34,14 @@ async fn replicas(world: &World, config: &str, count: usize) -> Vec<Program> {
     programs
 }
 
+/// A replica that has handled the pod `web-0`, and one that stands by.
+async fn holder_and_standby(world: &World, config: &str) -> (Program, Program) {
+    let mut replicas = replicas(world, config, 2).await;
+    let (standby, holder) = (replicas.pop().unwrap(), replicas.pop().unwrap());
+    has_called(&holder, "initial add web-0").await;
+    (holder, standby)
+}
+
 /// What the plugin of a replica was called with: reason, event, object.
 fn calls(program: &Program) -> Vec<String> {
     let lines = program.lines().into_iter();
@@ -66,10 +74,7 @@ async fn has_called(program: &Program, call: &str) {
 async fn a_successor_handles_everything_after_a_kill() {
     let world = World::start().await;
     world.create_pod("web-0", "nginx");
-    let mut replicas = replicas(&world, CONFIG, 2).await;
-    let standby = replicas.pop().unwrap();
-    let mut holder = replicas.pop().unwrap();
-    has_called(&holder, "initial add web-0").await;
+    let (mut holder, standby) = holder_and_standby(&world, CONFIG).await;
     assert_eq!(calls(&standby), Vec::<String>::new());
 
     let killed = Instant::now();
@@ -91,10 +96,7 @@ async fn a_successor_handles_everything_after_a_kill() {
 async fn an_orderly_stop_hands_over_at_once() {
     let world = World::start().await;
     world.create_pod("web-0", "nginx");
-    let mut replicas = replicas(&world, CONFIG, 2).await;
-    let standby = replicas.pop().unwrap();
-    let mut holder = replicas.pop().unwrap();
-    has_called(&holder, "initial add web-0").await;
+    let (mut holder, standby) = holder_and_standby(&world, CONFIG).await;
 
     let stopped = Instant::now();
     holder.signal("-TERM").await;
@@ -108,10 +110,7 @@ async fn a_successor_continues_where_the_handler_was() {
     let world = World::start().await;
     world.create_pod("web-0", "nginx");
     let config = CONFIG.to_owned() + "on-start = \"continue\"\n";
-    let mut replicas = replicas(&world, &config, 2).await;
-    let standby = replicas.pop().unwrap();
-    let mut holder = replicas.pop().unwrap();
-    has_called(&holder, "initial add web-0").await;
+    let (mut holder, standby) = holder_and_standby(&world, &config).await;
 
     holder.signal("-TERM").await;
     has_called(&standby, " synced ").await;
