@@ -68,7 +68,7 @@ pub(crate) struct GroupStatus {
     pub(crate) members: Vec<Member>,
     /// Another process that writes the Lease of this replica's pod.
     pub(crate) other: Option<Arc<str>>,
-    /// Why the own member Lease cannot be written.
+    /// Why the own member Lease cannot be written, or the Leases cannot be read.
     pub(crate) failure: Option<Arc<str>>,
     /// Leases of members that were ignored because there are too many.
     pub(crate) ignored: u64,

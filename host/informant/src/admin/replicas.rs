@@ -36,7 +36,7 @@ pub(crate) struct ReplicasView {
     /// Another process that calls itself by the name of this replica.
     #[serde(default)]
     pub other: Option<String>,
-    /// Why the Lease of this replica cannot be written.
+    /// Why the Lease of this replica cannot be written, or the Leases cannot be read.
     #[serde(default)]
     pub failure: Option<String>,
 }

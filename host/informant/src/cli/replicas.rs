@@ -87,7 +87,7 @@ fn summary(replicas: &ReplicasView) -> Vec<String> {
         ));
     }
     if let Some(failure) = &replicas.failure {
-        lines.push(format!("The Lease of this replica cannot be written: {failure}"));
+        lines.push(format!("The Leases cannot be used: {failure}"));
     }
     lines
 }
@@ -178,7 +178,7 @@ mod tests {
         This replica is acquiring for 0s
         No replica acts, by the Lease informant/informant (informant explain no-holder)
         Another process calls itself by the name of this replica: informant-1_00aa (informant explain two-processes)
-        The Lease of this replica cannot be written: the API server answers 403: forbidden
+        The Leases cannot be used: the API server answers 403: forbidden
         ");
     }
 

@@ -300,6 +300,7 @@ impl GroupMember {
         let record = MemberRecord {
             version: env!("CARGO_PKG_VERSION").into(),
             digest: registry.configuration().digest.clone(),
+            // One Lease for all work: it is not divided.
             layout: "1".into(),
             is_ready: false,
             address: Arc::clone(address),
@@ -488,9 +489,9 @@ impl GroupMember {
         if problem != self.logged {
             match &problem {
                 Some(reason) => {
-                    tracing::warn!(lease = %status.lease, %reason, "the Lease of this replica cannot be written")
+                    tracing::warn!(lease = %status.lease, %reason, "the Leases of the replicas cannot be used")
                 }
-                None => tracing::info!(lease = %status.lease, "the Lease of this replica is written again"),
+                None => tracing::info!(lease = %status.lease, "the Leases of the replicas can be used again"),
             }
             self.logged = problem;
         }

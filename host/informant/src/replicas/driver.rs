@@ -55,7 +55,7 @@ pub(super) struct Driver {
     news: mpsc::UnboundedReceiver<LeaseNews>,
     commands: mpsc::UnboundedReceiver<Command>,
     status: watch::Sender<Arc<GroupStatus>>,
-    _watch: LeaseWatch,
+    watch: LeaseWatch,
 }
 
 impl Driver {
@@ -106,7 +106,7 @@ impl Driver {
             news,
             commands,
             status: watch::Sender::new(Arc::new(status)),
-            _watch: watch,
+            watch,
         }
     }
 
@@ -260,7 +260,7 @@ impl Driver {
             predecessor: self.election.predecessor().cloned(),
             members: self.members.iter().cloned().collect(),
             other: self.membership.other(now).cloned(),
-            failure: self.membership.failure().cloned(),
+            failure: self.membership.failure().cloned().or_else(|| self.watch.failure()),
             ignored: self.members.ignored(),
             has_ended: self.has_ended(),
             ..(*before).clone()

@@ -3,8 +3,8 @@
 //! A write is a compare-and-swap: it creates the Lease, or changes one that still has the version that was read. It
 //! names only what Informant knows of it, so labels and annotations of others stay.
 
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http_body_util::Limited;
@@ -36,7 +36,7 @@ pub(crate) struct LeaseApi {
     group: Arc<str>,
     environment: Arc<dyn Environment>,
     /// By name, the transitions at which the Lease was last acquired here, and when: for people.
-    acquired: Arc<Mutex<std::collections::BTreeMap<String, (u32, MicroTime)>>>,
+    acquired: Arc<Mutex<BTreeMap<String, (u32, MicroTime)>>>,
 }
 
 impl LeaseApi {

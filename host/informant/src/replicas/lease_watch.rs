@@ -28,7 +28,7 @@ pub(super) enum LeaseNews {
 
 /// The informer of the Leases in one namespace. It stops when it is dropped.
 pub(super) struct LeaseWatch {
-    _informer: SharedInformer,
+    informer: SharedInformer,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -61,7 +61,14 @@ impl LeaseWatch {
         let metrics = InformerMetrics::default();
         let informer = SharedInformer::start(spec, client, environment, Catalog::new(), &metrics)?;
         informer.add_handler(Box::new(Forward { group, news }), ListenerOptions::default())?;
-        Ok(LeaseWatch { _informer: informer })
+        Ok(LeaseWatch { informer })
+    }
+
+    /// Why the Leases have not been listed yet, if a request has failed.
+    pub(super) fn failure(&self) -> Option<Arc<str>> {
+        let status = self.informer.status();
+        let (error, _) = status.last_error.filter(|_| !status.synced)?;
+        Some(format!("the Leases cannot be listed and watched: {error}").into())
     }
 }
 
