@@ -19,7 +19,7 @@ use crate::request::{
     LeaseAnswer, LeaseRequest, NO_NAMESPACE, Pending, RequestId, RequestKind, Requests, Seen, no_answer,
 };
 use crate::standing::{ReleaseReason, StandbyReason, Standing};
-use crate::times::{LeaseTimes, REFUSED_PAUSE};
+use crate::times::LeaseTimes;
 
 /// How long a hand-over may take: 20 s. The daemon cancels calls after 10 s, and their requests end with them. After
 /// this time the gate is closed and the Lease no longer renewed, so that it expires and another member acts.
@@ -318,7 +318,7 @@ impl Election {
             LeaseAnswer::Refused(failure) => {
                 self.failed(now, request.sent, failure);
                 if matches!(self.phase, Phase::Standby { .. }) {
-                    self.not_before = now + REFUSED_PAUSE;
+                    self.not_before = now + self.times.refused;
                 }
             }
         }

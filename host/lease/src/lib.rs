@@ -48,4 +48,4 @@ pub use record::{
 };
 pub use request::{LeaseAnswer, LeaseRequest, RequestId, RequestKind, Seen};
 pub use standing::{Obstacle, ReleaseReason, StandbyReason, Standing};
-pub use times::{LeaseTimes, PREFERRED_FIRST, REFUSED_PAUSE, TRY_SPACING};
+pub use times::{LeaseTimes, PREFERRED_FIRST, TRY_SPACING};

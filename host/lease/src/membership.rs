@@ -10,7 +10,7 @@ use crate::members::MemberRecord;
 use crate::record::{LeaseContent, LeaseRecord, Notes};
 use crate::request::NO_NAMESPACE;
 use crate::request::{LeaseAnswer, LeaseRequest, Pending, RequestId, RequestKind, Requests, Seen, no_answer};
-use crate::times::{LeaseTimes, REFUSED_PAUSE};
+use crate::times::LeaseTimes;
 
 /// For how many durations of a member Lease another process counts after its name was last found there: 2. Both write
 /// three times in each.
@@ -150,7 +150,13 @@ impl Membership {
         self.stop == Stop::Done
     }
 
-    /// Why the last request failed; `None` if it succeeded.
+    /// Whether the Lease has had the own name.
+    #[must_use]
+    pub fn has_written(&self) -> bool {
+        self.has_written
+    }
+
+    /// Why the last write failed, or the read before it; `None` if it succeeded.
     #[must_use]
     pub fn failure(&self) -> Option<&Arc<str>> {
         self.failure.as_ref()
@@ -193,16 +199,20 @@ impl Membership {
             },
             LeaseAnswer::Conflict => {
                 self.lease = Known::Unknown;
-                self.write_at = now + self.requests.pause_after_conflict(&self.times);
+                let pause = self.requests.pause_after_conflict(&self.times);
+                if !pause.is_zero() {
+                    let failure = format!("others wrote it {} times while it was renewed", self.requests.conflicts);
+                    self.failure = Some(failure.into());
+                }
+                self.write_at = now + pause;
             }
-            LeaseAnswer::Refused(failure) => self.failed(now, REFUSED_PAUSE, failure),
+            LeaseAnswer::Refused(failure) => self.failed(now, self.times.refused, failure),
             LeaseAnswer::Failed(failure) => self.failed(now, self.times.retry, failure),
         }
     }
 
     fn is(&mut self, now: Moment, request: &Pending<Purpose>, lease: &LeaseRecord) {
         self.lease = Known::At(lease.version.clone(), Arc::clone(&lease.uid));
-        self.failure = None;
         match request.purpose {
             Purpose::Read => {
                 self.find(now, &lease.content.holder);
@@ -212,6 +222,7 @@ impl Membership {
             }
             Purpose::Renew => {
                 self.has_written = true;
+                self.failure = None;
                 self.requests.conflicts = 0;
                 self.write_at = match self.is_changed {
                     true => now,

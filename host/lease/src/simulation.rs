@@ -88,7 +88,7 @@ fn run(seed: u64, records: bool) -> Run {
 /// How long after all faults have ended some process acts at the latest: the Lease may have been edited just before,
 /// and requests may have been refused.
 fn acts_within(times: &LeaseTimes) -> Duration {
-    LEASE_DURATION_MAX + crate::REFUSED_PAUSE + times.request_max() * 3 + times.retry * 2
+    LEASE_DURATION_MAX + times.refused + times.request_max() * 3 + times.retry * 2
 }
 
 fn seeds() -> u64 {

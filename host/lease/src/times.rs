@@ -10,10 +10,6 @@ pub const PREFERRED_FIRST: Duration = Duration::from_secs(2);
 /// candidate sees that the first has succeeded, and does not try at all.
 pub const TRY_SPACING: Duration = Duration::from_millis(250);
 
-/// The pause of a candidate after the API server has refused it access: 15 s. Rights change seldom, and each refusal is
-/// a line of the audit log. A holder keeps trying until its deadline.
-pub const REFUSED_PAUSE: Duration = Duration::from_secs(15);
-
 /// The times of a Lease. All count from when its last successful renewal was *sent*.
 ///
 /// ```text
@@ -31,6 +27,9 @@ pub struct LeaseTimes {
     pub request_end: Duration,
     /// From sending one renewal to sending the next.
     pub retry: Duration,
+    /// The pause of a candidate or a member after the API server has refused it access. Rights change seldom, and each
+    /// refusal is a line of the audit log. A holder keeps trying until its deadline.
+    pub refused: Duration,
 }
 
 impl LeaseTimes {
@@ -41,6 +40,7 @@ impl LeaseTimes {
         renew_deadline: Duration::from_secs(10),
         request_end: Duration::from_secs(14),
         retry: Duration::from_secs(2),
+        refused: Duration::from_secs(15),
     };
 
     /// A successor acts within 4.5 s. Three renewals are sent before the deadline, but two that hang use it up: this is
@@ -51,6 +51,7 @@ impl LeaseTimes {
         renew_deadline: Duration::from_secs(3),
         request_end: Duration::from_millis(3_700),
         retry: Duration::from_millis(800),
+        refused: Duration::from_secs(15),
     };
 
     /// How long one request about a Lease may take: 4 s, with [`FAST`](Self::FAST) 1.1 s. Then it has failed, and the

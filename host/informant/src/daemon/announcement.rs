@@ -1,54 +1,43 @@
 //! Two processes on one configuration are noticed: each writes its name into one Lease, and finds the other's there.
-//! Nothing is stopped by that.
-//!
-//! ```text
-//! every 10 s   GET Lease ──▶ another name has replaced the own one? ──▶ log, metric, status
-//!              PUT Lease with the own name, under the version that was read      (404: POST; 409: read again)
-//! at the end   PUT Lease without a name
-//! ```
-//!
-//! The clocks of two machines are never compared. Only a name that replaces this process's own counts: it was written
-//! afterwards, so its process runs. What the Lease says before the first write may be left by a process that was
-//! killed.
+//! Nothing is stopped by that. It is the [`Membership`] of a group of which one process is expected; with `[ha]` each
+//! replica has a Lease of its own instead.
 //!
 //! Only a pod announces itself, and only if its service account may write the Lease. The Lease has the name of the
 //! StatefulSet, which is that of the pod without its number.
 
-mod lease;
-
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use informant_cache::{Environment, Moment};
+use informant_cache::Environment;
 use informant_config::ClusterSection;
-use k8s_openapi::api::coordination::v1::LeaseSpec;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use informant_lease::{LeaseTimes, MemberRecord, Membership, MembershipInput};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use self::lease::{LeaseClient, LeaseProblem, Written, holder, wall_clock};
 use super::configuration::Announcement;
 use super::status_registry::StatusRegistry;
 use crate::cluster::{Cluster, ClusterError};
 use crate::metrics::DaemonMetrics;
+use crate::replicas::LeaseApi;
 
-/// How often a process writes its name: 10 s. Two processes notice each other within twice that.
-const RENEW_EVERY: Duration = Duration::from_secs(10);
+/// Two processes notice each other within 20 s, which is two renewals, and another one counts for 60 s after its name
+/// was last found. No effect depends on the deadlines.
+///
+/// After the API server has refused access there is a pause of 5 min: rights change seldom, and each refusal is a line
+/// of its audit log.
+const TIMES: LeaseTimes = LeaseTimes {
+    duration: Duration::from_secs(30),
+    renew_deadline: Duration::from_secs(20),
+    request_end: Duration::from_secs(25),
+    retry: Duration::from_secs(10),
+    refused: Duration::from_secs(300),
+};
 
-/// How long another process counts after its name was last found: 30 s, which is three renewals. The Lease names it as
-/// its duration.
-const OTHER_COUNTS: Duration = Duration::from_secs(30);
-
-/// The pause after the API server has refused access to the Lease: 5 min. Rights change seldom, and each refusal is a
-/// line of its audit log.
-const REFUSED_PAUSE: Duration = Duration::from_secs(300);
+/// The pause before the next attempt to find out how to reach the API server: 10 s.
+const CONNECT_PAUSE: Duration = Duration::from_secs(10);
 
 /// How long a stop waits until the name is taken out of the Lease: 2 s. A name that stays does no harm.
 const RELEASE_MAX: Duration = Duration::from_secs(2);
-
-/// How often one renewal reads the Lease because somebody else wrote it meanwhile. The next renewal continues.
-const READS_MAX: usize = 3;
 
 pub(super) struct AnnouncerParts {
     pub(super) environment: Arc<dyn Environment>,
@@ -85,22 +74,17 @@ impl Announcer {
 async fn run(parts: AnnouncerParts, end: CancellationToken) {
     let report = Report::new(&parts);
     let found = end.run_until_cancelled(find_lease(&parts.environment, &report)).await;
-    let Some(Some((lease, pod))) = found else {
+    let Some(Some((leases, name, pod))) = found else {
         return;
     };
     let own = format!("{pod}_{:016x}", parts.environment.random());
-    announce(Renewal::new(lease, own, parts.environment, report), end).await;
+    Renewal::new(leases, name, own.into(), parts.environment, report)
+        .run(end)
+        .await;
 }
 
-/// Renews until `end`, and then takes the name out of the Lease.
-async fn announce(mut renewal: Renewal, end: CancellationToken) {
-    if end.run_until_cancelled(renewal.renew_forever()).await.is_none() {
-        renewal.release().await;
-    }
-}
-
-/// The Lease of this pod, and the pod's name; none outside of a pod.
-async fn find_lease(environment: &Arc<dyn Environment>, report: &Report) -> Option<(LeaseClient, String)> {
+/// The Leases of this pod's namespace, the name of its own, and the pod's name; none outside of a pod.
+async fn find_lease(environment: &Arc<dyn Environment>, report: &Report) -> Option<(LeaseApi, Arc<str>, String)> {
     let section = ClusterSection {
         in_cluster: true,
         ..ClusterSection::default()
@@ -116,7 +100,8 @@ async fn find_lease(environment: &Arc<dyn Environment>, report: &Report) -> Opti
                     });
                     return None;
                 };
-                return Some((LeaseClient::new(cluster.client, set), pod));
+                let leases = LeaseApi::new(cluster.client, None, set, Arc::clone(environment));
+                return Some((leases, set.into(), pod));
             }
             Err(ClusterError::InCluster(error)) => {
                 let reason = format!("it does not run in a pod with a service account: {error}").into();
@@ -126,7 +111,7 @@ async fn find_lease(environment: &Arc<dyn Environment>, report: &Report) -> Opti
             Err(error) => {
                 let reason = error.to_string().into();
                 report.set(Announcement::Failing { reason, other: None });
-                environment.sleep(RENEW_EVERY).await;
+                environment.sleep(CONNECT_PAUSE).await;
             }
         }
     }
@@ -141,132 +126,84 @@ pub(super) fn stateful_set(pod: &str) -> Option<&str> {
 
 /// Writes the own name into a Lease again and again.
 struct Renewal {
-    lease: LeaseClient,
-    /// `POD_NUMBER`, with a number that no other process has: a container that is restarted keeps its pod's name.
-    own: String,
-    began: MicroTime,
+    leases: LeaseApi,
+    name: Arc<str>,
+    membership: Membership,
     environment: Arc<dyn Environment>,
-    others: Others,
     report: Report,
 }
 
-/// What the Lease has shown of other processes.
-#[derive(Default)]
-struct Others {
-    /// Whether the own name has been in the Lease.
-    has_written: bool,
-    /// Another name that was found in its place, and when.
-    last: Option<(Arc<str>, Moment)>,
-}
-
-impl Others {
-    fn found(&mut self, holder: &str, own: &str, now: Moment) {
-        if self.has_written && !holder.is_empty() && holder != own {
-            self.last = Some((holder.into(), now));
-        }
-    }
-
-    fn current(&self, now: Moment) -> Option<Arc<str>> {
-        let (name, found) = self.last.as_ref()?;
-        (now - *found < OTHER_COUNTS).then(|| Arc::clone(name))
-    }
-}
-
 impl Renewal {
-    fn new(lease: LeaseClient, own: String, environment: Arc<dyn Environment>, report: Report) -> Self {
+    /// `own` is the pod's name and a number that no other process has: a container that is restarted keeps the name.
+    fn new(leases: LeaseApi, name: Arc<str>, own: Arc<str>, environment: Arc<dyn Environment>, report: Report) -> Self {
+        let record = MemberRecord {
+            version: env!("CARGO_PKG_VERSION").into(),
+            digest: report.registry.configuration().digest.clone(),
+            layout: "1".into(),
+            is_ready: true,
+            address: "".into(),
+        };
         Self {
-            lease,
-            own,
-            began: wall_clock(),
+            leases,
+            name,
+            membership: Membership::new(own, TIMES, &record),
             environment,
-            others: Others::default(),
             report,
         }
     }
 
-    async fn renew_forever(&mut self) -> Infallible {
-        loop {
-            let pause = match self.renew().await {
-                Ok(()) => {
-                    let other = self.others.current(self.environment.now());
-                    let lease = self.lease.to_string().into();
-                    self.report.set(Announcement::Announced { lease, other });
-                    RENEW_EVERY
-                }
-                Err(problem) => {
-                    let reason: Arc<str> = format!("Lease {}: {}", self.lease, problem.message).into();
-                    self.report_failure(&reason);
-                    if problem.is_forbidden {
-                        // Another process is not reported for longer than it counts.
-                        self.environment.sleep(OTHER_COUNTS).await;
-                        self.report_failure(&reason);
-                        REFUSED_PAUSE - OTHER_COUNTS
-                    } else {
-                        RENEW_EVERY
-                    }
-                }
-            };
-            self.environment.sleep(pause).await;
+    /// Renews until `end`, and then takes the name out of the Lease.
+    async fn run(mut self, end: CancellationToken) {
+        let mut input = MembershipInput::Clock;
+        while let Some(next) = end.run_until_cancelled(self.step(input)).await {
+            input = next;
         }
-    }
-
-    fn report_failure(&self, reason: &Arc<str>) {
-        self.report.set(Announcement::Failing {
-            reason: Arc::clone(reason),
-            other: self.others.current(self.environment.now()),
-        });
-    }
-
-    async fn renew(&mut self) -> Result<(), LeaseProblem> {
-        for _ in 0..READS_MAX {
-            let read = self.lease.read(&*self.environment).await?;
-            if let Some(lease) = &read {
-                self.others.found(holder(lease), &self.own, self.environment.now());
-            }
-            let spec = LeaseSpec {
-                holder_identity: Some(self.own.clone()),
-                lease_duration_seconds: i32::try_from(OTHER_COUNTS.as_secs()).ok(),
-                acquire_time: Some(self.began.clone()),
-                renew_time: Some(wall_clock()),
-                ..LeaseSpec::default()
-            };
-            if self.lease.write(&*self.environment, read.as_ref(), spec).await? == Written::Done {
-                self.others.has_written = true;
-                return Ok(());
-            }
-        }
-        Err(LeaseProblem {
-            message: format!("others wrote it {READS_MAX} times while it was renewed"),
-            is_forbidden: false,
-        })
-    }
-
-    /// Takes the own name out of the Lease, if it is there, so that who reads it sees that this process has ended.
-    async fn release(&self) {
-        let released = async {
-            for _ in 0..READS_MAX {
-                let Ok(Some(read)) = self.lease.read(&*self.environment).await else {
-                    return;
-                };
-                if holder(&read) != self.own {
-                    return;
-                }
-                let spec = LeaseSpec {
-                    holder_identity: Some(String::new()),
-                    renew_time: Some(wall_clock()),
-                    ..read.spec.clone().unwrap_or_default()
-                };
-                match self.lease.write(&*self.environment, Some(&read), spec).await {
-                    // A renewal that was on its way has arrived.
-                    Ok(Written::Conflict) => {}
-                    Ok(Written::Done) | Err(_) => return,
-                }
+        let environment = Arc::clone(&self.environment);
+        let release = async {
+            let mut input = MembershipInput::Stop;
+            while !self.membership.has_ended() {
+                input = self.step(input).await;
             }
         };
         tokio::select! {
             biased;
-            () = released => {}
-            () = self.environment.sleep(RELEASE_MAX) => {}
+            () = release => {}
+            () = environment.sleep(RELEASE_MAX) => {}
+        }
+    }
+
+    /// Handles `input`, and waits for the next one.
+    async fn step(&mut self, input: MembershipInput) -> MembershipInput {
+        let now = self.environment.boot_now();
+        let request = self.membership.step(now, input);
+        self.show();
+        match request {
+            Some(request) => {
+                let (id, answer) = self.leases.clone().send(Arc::clone(&self.name), request).await;
+                MembershipInput::Answer(id, answer)
+            }
+            None => {
+                // Another process is not shown for longer than it counts.
+                let wake = self.membership.next_wake().min(now + TIMES.retry);
+                self.environment.sleep(wake - now).await;
+                MembershipInput::Clock
+            }
+        }
+    }
+
+    fn show(&self) {
+        let other = self.membership.other(self.environment.boot_now()).cloned();
+        let lease = format!("{}/{}", self.leases.namespace(), self.name);
+        match self.membership.failure() {
+            Some(failure) => {
+                let reason = format!("Lease {lease}: {failure}").into();
+                self.report.set(Announcement::Failing { reason, other });
+            }
+            None if self.membership.has_written() => {
+                let lease = lease.into();
+                self.report.set(Announcement::Announced { lease, other });
+            }
+            None => {}
         }
     }
 }

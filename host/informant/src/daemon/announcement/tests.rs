@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use informant_apiserver::{Answer, ApiServer, Filter, Options};
-use informant_cache::Catalog;
+use informant_cache::{Catalog, Moment};
 use informant_config::TextHash;
 use informant_informer::TokioEnvironment;
 use kube::Client;
@@ -16,6 +16,11 @@ use super::*;
 use crate::metrics::Metrics;
 
 const LEASES: &str = "coordination.k8s.io/v1/leases";
+
+const RENEW_EVERY: Duration = TIMES.retry;
+
+/// How long another process counts.
+const OTHER_COUNTS: Duration = Duration::from_secs(60);
 
 struct World {
     server: ApiServer,
@@ -49,9 +54,11 @@ impl World {
             registry: registry.clone(),
             metrics: metrics.daemon.clone(),
         });
-        let lease = LeaseClient::new(Client::new(self.server.service(), "default"), "informant");
-        let renewal = Renewal::new(lease, name.to_owned(), Arc::clone(&self.environment), report);
-        let task = tokio::spawn(announce(renewal, end.clone()));
+        let client = Client::new(self.server.service(), "default");
+        let environment = Arc::clone(&self.environment);
+        let leases = LeaseApi::new(client, None, "informant", Arc::clone(&environment));
+        let renewal = Renewal::new(leases, "informant".into(), name.into(), environment, report);
+        let task = tokio::spawn(renewal.run(end.clone()));
         Process {
             registry,
             metrics,
@@ -129,7 +136,8 @@ async fn two_processes_notice_each_other_within_two_renewals() {
         let first = world.start("informant-0_a");
         sleep(Duration::from_secs(apart)).await;
         let second = world.start("informant-1_b");
-        sleep(RENEW_EVERY * 2).await;
+        // And the time of a request.
+        sleep(RENEW_EVERY * 2 + Duration::from_millis(10)).await;
         assert_eq!(first.other().as_deref(), Some("informant-1_b"), "{apart} s apart");
         assert_eq!(second.other().as_deref(), Some("informant-0_a"), "{apart} s apart");
         first.end().await;
@@ -223,13 +231,13 @@ async fn missing_right_is_named_and_asked_for_seldom() {
     let world = World::new();
     world.server.faults().forbid(leases());
     let process = world.start("informant-0_a");
-    sleep(REFUSED_PAUSE * 2 - Duration::from_secs(1)).await;
+    sleep(TIMES.refused * 2 - Duration::from_secs(1)).await;
     assert_eq!(world.requests(), 2);
     let reason = process.reason();
     assert!(reason.starts_with("Lease default/informant: "), "{reason}");
     assert!(reason.contains("403") && reason.contains("forbidden"), "{reason}");
     world.server.faults().clear();
-    sleep(REFUSED_PAUSE).await;
+    sleep(TIMES.refused).await;
     assert_eq!(process.other(), None);
 }
 
@@ -272,11 +280,10 @@ async fn renewal_that_only_conflicts_has_failed() {
         body: r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Conflict","message":"changed","code":409}"#
             .to_owned(),
     };
-    let reads = u32::try_from(READS_MAX).unwrap();
-    world.server.faults().answer(leases().verb("update"), reads, conflict);
+    world.server.faults().answer(leases().verb("patch"), 4, conflict);
     sleep(RENEW_EVERY).await;
     assert!(
-        process.reason().contains("others wrote it 3 times"),
+        process.reason().contains("others wrote it 4 times"),
         "{}",
         process.reason()
     );
