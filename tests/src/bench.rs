@@ -23,6 +23,7 @@ mod budget;
 mod control;
 mod cores;
 mod figure;
+mod ha;
 mod load;
 mod results;
 mod rig;
@@ -109,6 +110,12 @@ pub struct Args {
     /// Measure only what a tenant with large objects costs the others, for so long
     #[arg(long, value_name = "SECONDS")]
     pub attack: Option<u32>,
+    /// Measure only replicas on a real kube-apiserver, with this number of pods
+    #[arg(long, value_name = "PODS")]
+    pub ha: Option<u32>,
+    /// How often the replica that acts is killed, at each speed
+    #[arg(long, value_name = "KILLS", default_value_t = 100)]
+    pub kills: u32,
     /// The budget of the caches
     #[arg(long, value_name = "BYTES", default_value = "2GiB")]
     pub max_bytes: String,
@@ -153,6 +160,9 @@ async fn measure(args: &Args) -> Result<bool> {
     }
     if let Some(seconds) = args.attack {
         return attack::measure(&cores, seconds).await;
+    }
+    if let Some(objects) = args.ha {
+        return ha::measure(&cores, objects, args.kills).await;
     }
     if let Some(objects) = args.admin {
         return admin::measure(&cores, objects, args.rounds).await;

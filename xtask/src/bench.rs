@@ -4,7 +4,10 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Result, bail};
 
-use crate::{base, c_plugins, cargo, go_plugins, guests, peers, python_runner, report, script_runner, workspace, zig};
+use crate::{
+    base, c_plugins, cargo, cluster_tools, go_plugins, guests, peers, python_runner, report, script_runner, workspace,
+    zig,
+};
 
 /// What to measure.
 #[derive(clap::Args)]
@@ -50,6 +53,15 @@ enum Part {
     /// kept as heads, and what a namespace full of large objects costs the others. The API server takes 10 GB of memory
     /// for the pods. Requires Python, for the script runner.
     Budget,
+    /// Measure three replicas on a real kube-apiserver, and fail if a bound is missed: how long it takes from the end
+    /// of the replica that acts to the first call of its successor, what a takeover repeats, whether a rolling update
+    /// loses something, the memory of a standby, and what it costs to keep `kv` in Secrets. Requires Go, for
+    /// kube-apiserver.
+    Ha {
+        /// How often the replica that acts is killed, at each speed.
+        #[arg(long, default_value_t = 100)]
+        kills: u32,
+    },
 }
 
 /// What is measured about plugins.
@@ -83,6 +95,9 @@ const CACHED_PODS: &str = "1000";
 /// Pods in a measurement of the budget of the caches.
 const SHED_PODS: &str = "1000000";
 
+/// Pods in a measurement of replicas.
+const REPLICATED_PODS: &str = "20000";
+
 /// Seconds of an attack, and of the time before it.
 const ATTACK_SECONDS: &str = "60";
 
@@ -91,9 +106,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     match args.part {
         Some(Part::Plugins { only }) => return plugins(only),
         Some(Part::Admin) => return cached("the admin port", &["--admin", CACHED_PODS]),
-        Some(Part::Budget) => {
-            return budget();
-        }
+        Some(Part::Budget) => return budget(),
+        Some(Part::Ha { kills }) => return ha(kills),
         None => {}
     }
     if args.library {
@@ -216,6 +230,17 @@ fn budget() -> Result<ExitCode> {
         true => attack,
         false => pods,
     })
+}
+
+/// Measures replicas.
+fn ha(kills: u32) -> Result<ExitCode> {
+    cluster_tools::build()?;
+    report::step("replicas (release build)");
+    guests::add_target(guests::TARGET)?;
+    guests::build_packages(&["guest-measured".to_owned(), "guest-kv".to_owned()])?;
+    let mut command = benchmark()?;
+    command.args(["--ha", REPLICATED_PODS, "--kills", &kills.to_string()]);
+    Ok(exit_code(cargo::status(&mut command)?.success()))
 }
 
 /// Builds a release of Informant and the benchmark, which measures it.

@@ -242,7 +242,8 @@ pub(super) fn swap_config(component: &Path) -> String {
     config_of("", component, "on-reload = \"continue\"\nconfig = { each = true }\n")
 }
 
-fn config_of(informer: &str, component: &Path, plugin: &str) -> String {
+/// One informer of pods with an index, and one plugin `measured`. `informer` and `plugin` are lines of their sections.
+pub(super) fn config_of(informer: &str, component: &Path, plugin: &str) -> String {
     format!(
         "[informer.pods]\nresource = \"v1/pods\"\n{informer}\n[informer.pods.index]\nnode = \"/spec/nodeName\"\n\n\
          [plugin.measured]\ncomponent = {component:?}\ninformers = [\"pods\"]\n{plugin}"

@@ -137,7 +137,8 @@ pub(super) async fn handled(daemon: &Daemon, from: usize, expected: u32) -> Resu
     Ok(events)
 }
 
-fn event(line: &str) -> Option<Handled> {
+/// The event in a line of the log of a handler with `config = { each = true }`.
+pub(super) fn event(line: &str) -> Option<Handled> {
     if !line.contains("written_us") {
         return None;
     }

@@ -44,6 +44,26 @@ pub(super) const ADMIN_GET_US: f64 = 5_000.0;
 /// By how much the memory may grow while the admin port is busy: 256 connections with TLS, and 16 answers.
 pub(super) const ADMIN_GROWTH_BYTES: f64 = 64.0 * 1_048_576.0;
 
+/// From the end of the replica that acts to the first call of its successor, at most: killed, killed with `speed =
+/// "fast"`, and stopped in order without calls in flight.
+pub(super) const TAKEOVER_SECONDS: f64 = 16.0;
+pub(super) const FAST_TAKEOVER_SECONDS: f64 = 4.5;
+pub(super) const HANDOVER_SECONDS: f64 = 1.0;
+
+/// The maximum of a standby's memory, divided by that of the replica that acts.
+pub(super) const STANDBY_MEMORY_RATIO: f64 = 1.05;
+
+/// A call that a takeover repeats was made at most this long before the end of the replica that acted: it publishes
+/// every second how far its handlers are.
+pub(super) const WATERMARK_SECONDS: f64 = 2.0;
+
+/// By how much later an event with `kv` may end if it is kept in Secrets instead of a file.
+pub(super) const SHARED_LATER_SECONDS: f64 = 0.25;
+
+/// The minimum rate of these events, divided by that with a file. It is to be no lower; the medians of five bursts
+/// differ by some percent.
+pub(super) const SHARED_RATE_RATIO: f64 = 0.95;
+
 /// The maximum of the lag's p99 divided by that of kube-rs.
 const LAG_BY_KUBE_RS: f64 = 1.2;
 

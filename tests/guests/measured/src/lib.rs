@@ -13,6 +13,12 @@
 //! ```json
 //! {"written_us":1767225600000000,"handled_us":1767225600000800}
 //! ```
+//!
+//! With `config = { first = true }` it logs the time of its first call:
+//!
+//! ```json
+//! {"first_us":1767225600000800}
+//! ```
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -34,6 +40,7 @@ struct Measured {
 #[serde(default, deny_unknown_fields)]
 struct Config {
     each: bool,
+    first: bool,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -84,6 +91,9 @@ impl Plugin for Measured {
 
 impl EventHandler<Pod> for Measured {
     fn on_upsert(&mut self, _: &Event, pod: Pod) -> Result<Action> {
+        if std::mem::take(&mut self.config.first) {
+            info!("{{\"first_us\":{}}}", now_us());
+        }
         let statuses = &pod.status.container_statuses;
         self.restarts += statuses.iter().map(|status| status.restart_count).sum::<u64>();
         let written = pod.metadata.annotations.get("bench/written-us");
@@ -96,8 +106,7 @@ impl EventHandler<Pod> for Measured {
 
 impl Measured {
     fn record(&mut self, written_us: u64) {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let now_us = u64::try_from(now.as_micros()).unwrap_or(u64::MAX);
+        let now_us = now_us();
         if self.config.each {
             info!("{{\"written_us\":{written_us},\"handled_us\":{now_us}}}");
             return;
@@ -116,6 +125,11 @@ impl Measured {
         );
         self.lags_us.clear();
     }
+}
+
+fn now_us() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_micros()).unwrap_or(u64::MAX)
 }
 
 export!(Measured: events);

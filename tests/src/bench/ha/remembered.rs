@@ -1,0 +1,173 @@
+//! What plugins remember, in a file and in Secrets: when the events of calls that use it end, and how many of them are
+//! handled.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use futures::{StreamExt, TryStreamExt, stream};
+use serde_json::json;
+
+use super::group::Group;
+use crate::bench::cores::Cores;
+use crate::bench::figure::{median, thousands};
+use crate::bench::subject::wait_until_it_runs;
+use crate::bench::targets;
+use crate::client::Client;
+use crate::cluster::Cluster;
+use crate::daemon::Daemon;
+use crate::objects::{SELECTOR, config_map, config_maps};
+use crate::{guests, wait};
+
+/// Objects whose events are counted in `kv`.
+const OBJECTS: u32 = 2_000;
+
+/// Changes that are made one by one.
+const SINGLES: u32 = 100;
+
+/// How often all objects are handled at once.
+const BURSTS: u32 = 5;
+
+/// Requests of this process at a time.
+const REQUESTS_AT_ONCE: usize = 8;
+
+/// What one store has shown.
+struct Figures {
+    /// From the answer to a change to the end of its event, in seconds: sorted.
+    ends: Vec<f64>,
+    events_per_second: f64,
+}
+
+/// The only plugin.
+struct Plugin {
+    delivered: u64,
+    is_at_rest: bool,
+}
+
+/// Measures both, and prints them. Returns whether they meet the targets.
+pub(super) async fn measure(cores: &Cores, cluster: &Cluster) -> Result<bool> {
+    let client = cluster.client().await?;
+    write_all(&client, 0).await?;
+    let component = guests::component("guest-kv")?;
+    let folder = cluster.folder().join("remembered");
+    tokio::fs::create_dir_all(&folder).await?;
+    let state = folder.join("state");
+    let config = format!("[state]\npath = {state:?}\n\n{}", config_of(&component));
+    let daemon = Daemon::start_under(&cores.subject(), &folder, &cluster.kubeconfig(), &config).await?;
+    daemon.wait_until_ready().await?;
+    wait_until_it_runs(&daemon).await?;
+    let in_file = measure_daemon(&daemon, &client, 1).await.context("in a file")?;
+    drop(daemon);
+
+    let config = format!("[state]\nstore = \"kubernetes\"\n\n{}", config_of(&component));
+    let group = Group::start(cores, cluster, "remembered", "fast", &config).await?;
+    let holder = &group.holder().await?.daemon;
+    let shared = measure_daemon(holder, &client, 2).await.context("in Secrets")?;
+
+    let later = shared.p99() - in_file.p99();
+    let rate = shared.events_per_second / in_file.events_per_second;
+    let (is_soon, is_fast) = (
+        later <= targets::SHARED_LATER_SECONDS,
+        rate >= targets::SHARED_RATE_RATIO,
+    );
+    for (store, figures) in [("file", &in_file), ("kubernetes", &shared)] {
+        println!(
+            "kv, store = {store:?}: an event ends {:.0} ms after the change (p99 {:.0} ms); {} events a second",
+            figures.ends[figures.ends.len() / 2] * 1e3,
+            figures.p99() * 1e3,
+            thousands(figures.events_per_second.round())
+        );
+    }
+    println!(
+        "kv: with the shared store p99 is {:.0} ms later (at most {:.0} ms: {}), at {rate:.2} of the rate (at least {}: {})",
+        later * 1e3,
+        targets::SHARED_LATER_SECONDS * 1e3,
+        targets::word(is_soon),
+        targets::SHARED_RATE_RATIO,
+        targets::word(is_fast)
+    );
+    Ok(is_soon && is_fast)
+}
+
+impl Figures {
+    fn p99(&self) -> f64 {
+        self.ends[(self.ends.len() * 99).div_ceil(100) - 1]
+    }
+}
+
+fn config_of(component: &Path) -> String {
+    format!(
+        "[informer.maps]\nresource = \"v1/configmaps\"\nnamespaces = [\"default\"]\nlabel-selector = {SELECTOR:?}\n\n\
+         [plugin.measured]\ncomponent = {component:?}\ninformers = [\"maps\"]\n"
+    )
+}
+
+async fn measure_daemon(daemon: &Daemon, client: &Client, round: u32) -> Result<Figures> {
+    let mut handled = at_rest(daemon, u64::from(OBJECTS)).await?;
+    let mut ends = Vec::new();
+    for number in 0..SINGLES {
+        put(client, number, round * 1_000).await?;
+        let began = Instant::now();
+        handled = at_rest(daemon, handled + 1).await?;
+        ends.push(began.elapsed().as_secs_f64());
+        // Not always at the same time after a commit.
+        tokio::time::sleep(Duration::from_millis(u64::from(number * 37 % 200))).await;
+    }
+    ends.sort_by(f64::total_cmp);
+    let mut rates = Vec::new();
+    for burst in 0..BURSTS {
+        command(daemon, "pause").await?;
+        write_all(client, round * 1_000 + burst + 1).await?;
+        let began = Instant::now();
+        command(daemon, "resume").await?;
+        handled = at_rest(daemon, handled + u64::from(OBJECTS)).await?;
+        rates.push(f64::from(OBJECTS) / began.elapsed().as_secs_f64());
+    }
+    let events_per_second = median(rates).context("nothing was measured")?;
+    Ok(Figures {
+        ends,
+        events_per_second,
+    })
+}
+
+/// Waits until this many events were delivered, and all have ended. Returns how many were.
+async fn at_rest(daemon: &Daemon, events: u64) -> Result<u64> {
+    let waited = wait::until("the ends of events", crate::bench::DONE_WITHIN, async || {
+        let plugin = plugin(daemon).await.map_err(|error| format!("{error:#}"))?;
+        match plugin.is_at_rest && plugin.delivered >= events {
+            true => Ok(plugin.delivered),
+            false => Err(format!("{} of {events} delivered", plugin.delivered)),
+        }
+    });
+    waited.await.with_context(|| daemon.process().tail())
+}
+
+async fn plugin(daemon: &Daemon) -> Result<Plugin> {
+    let plugins = daemon.json("/api/v1/plugins").await?;
+    let plugin = plugins["items"].get(0).context("there is no plugin")?;
+    let delivered = plugin["delivered"].as_u64().context("it is not loaded")?;
+    let is_at_rest = plugin["inFlight"] == 0 && plugin["pending"] == 0;
+    Ok(Plugin { delivered, is_at_rest })
+}
+
+async fn command(daemon: &Daemon, action: &str) -> Result<()> {
+    let (code, _, error) = daemon.command(&["plugin", action, "measured"]).await?;
+    anyhow::ensure!(code == 0, "informant plugin {action}: {error}");
+    Ok(())
+}
+
+async fn write_all(client: &Client, round: u32) -> Result<()> {
+    let writes = stream::iter(0..OBJECTS).map(|number| async move { put(client, number, round).await });
+    writes.buffer_unordered(REQUESTS_AT_ONCE).try_collect().await
+}
+
+/// Creates or changes one object.
+async fn put(client: &Client, number: u32, round: u32) -> Result<()> {
+    let name = format!("counted-{number:04}");
+    let map = config_map(&name, &round.to_string());
+    match round {
+        0 => client.post(&config_maps(""), &map).await,
+        _ => client.merge(&config_maps(&name), &json!({ "data": map["data"] })).await,
+    }
+    .map(drop)
+}
