@@ -127,7 +127,9 @@ async fn objects_are_pruned_defaulted_and_counted() {
         .patch(&format!("{WIDGETS}/w"), MERGE, json!({ "spec": { "size": 4 } }))
         .await;
     assert_eq!(made(&patched)["metadata"]["generation"], 2);
-    let status = json!({ "status": { "replicas": 2, "stranger": true }, "spec": { "size": 9 } });
+    // kube-apiserver ignores the uid, too.
+    let metadata = json!({ "uid": "other" });
+    let status = json!({ "metadata": metadata, "status": { "replicas": 2, "stranger": true }, "spec": { "size": 9 } });
     let patched = made(&client.patch(&format!("{WIDGETS}/w/status"), MERGE, status).await);
     assert_eq!(
         (&patched["status"], &patched["spec"]["size"]),
