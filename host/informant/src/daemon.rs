@@ -48,6 +48,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use axum::Router;
+use futures::FutureExt as _;
 use informant_cache::{CacheBudget, Catalog, Environment};
 use informant_informer::TokioEnvironment;
 use informant_plugin_host::{ActingGate, Compiler, HostOptions, KeyValue, PluginHost, PluginObserver, Services};
@@ -198,12 +199,9 @@ impl Daemon {
         let host = plugin_host(&options, runtimes, &registry, &metrics, keys, gate.clone())?;
         let supervisors = TaskTracker::new();
         if config.key_store() == KeyStore::File {
-            let (stop, activities) = (stop.clone(), options.activities.clone());
-            let open = durables.clone().open_for_keys(Arc::clone(&environment), activities);
-            let open = async move {
-                stop.run_until_cancelled(open).await;
-            };
-            environment.spawn("state-database", Box::pin(supervisors.track_future(open)));
+            let open = durables.clone().open_for_keys(Arc::clone(&environment), options.activities.clone());
+            let open = stop.clone().run_until_cancelled_owned(open);
+            environment.spawn("state-database", Box::pin(supervisors.track_future(open.map(drop))));
         }
         let files = FileWatch::start(&environment, stop.clone());
         let channel = config_channel(&environment);
