@@ -199,7 +199,9 @@ impl Daemon {
         let host = plugin_host(&options, runtimes, &registry, &metrics, keys, gate.clone())?;
         let supervisors = TaskTracker::new();
         if config.key_store() == KeyStore::File {
-            let open = durables.clone().open_for_keys(Arc::clone(&environment), options.activities.clone());
+            let open = durables
+                .clone()
+                .open_for_keys(Arc::clone(&environment), options.activities.clone());
             let open = stop.clone().run_until_cancelled_owned(open);
             environment.spawn("state-database", Box::pin(supervisors.track_future(open.map(drop))));
         }

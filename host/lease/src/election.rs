@@ -370,7 +370,7 @@ impl Election {
         }
         if let Some(record) = &observed.record {
             self.has_seen_lease = true;
-            self.last_epoch = self.last_epoch.max(record.content.transitions);
+            self.last_epoch = self.last_epoch.max(record.content.known_epoch());
         }
         let is_mine = |record: &LeaseRecord| {
             let mine = self.mine.as_ref();

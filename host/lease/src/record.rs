@@ -113,10 +113,7 @@ impl LeaseContent {
         let mut content = LeaseContent {
             holder: holder.unwrap_or_default().into(),
             duration: Duration::from_secs(seconds).min(LEASE_DURATION_MAX),
-            transitions: u32::try_from(transitions.unwrap_or_default())
-                .ok()
-                .filter(|transitions| *transitions <= TRANSITIONS_MAX)
-                .unwrap_or_default(),
+            transitions: u32::try_from(transitions.unwrap_or_default()).unwrap_or_default(),
             preferred: None,
             released_by: None,
             notes: Notes::default(),
@@ -160,6 +157,14 @@ impl LeaseContent {
         own.into_iter()
             .chain(notes)
             .map(|(name, text)| (format!("{ANNOTATION_PREFIX}{name}"), text))
+    }
+
+    /// The epoch that this Lease shows of others: none above [`TRANSITIONS_MAX`].
+    pub(crate) fn known_epoch(&self) -> u32 {
+        match self.transitions <= TRANSITIONS_MAX {
+            true => self.transitions,
+            false => 0,
+        }
     }
 
     /// Whether the process that held it has said that it no longer acts.
@@ -208,9 +213,15 @@ mod tests {
             let content = LeaseContent::from_parts(None, seconds, None, []);
             assert_eq!(content.duration.as_secs(), duration, "{seconds:?}");
         }
-        for (written, read) in [(None, 0), (Some(-1), 0), (Some(7), 7), (Some(i32::MAX), 0)] {
+        for (written, read) in [
+            (None, 0),
+            (Some(-1), 0),
+            (Some(7), 7),
+            (Some(i32::MAX), i32::MAX.unsigned_abs()),
+        ] {
             let content = LeaseContent::from_parts(None, None, written, []);
             assert_eq!(content.transitions, read, "{written:?}");
+            assert_eq!(content.lease_transitions().unsigned_abs(), read, "{written:?}");
         }
     }
 

@@ -105,7 +105,7 @@ impl Election {
 
     pub(super) fn next_epoch(&self) -> u32 {
         let known = self.lease.as_ref().and_then(|lease| lease.record.as_ref());
-        let known = known.map_or(0, |record| record.content.transitions);
+        let known = known.map_or(0, |record| record.content.known_epoch());
         known.max(self.last_epoch).saturating_add(1)
     }
 

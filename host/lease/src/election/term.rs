@@ -124,6 +124,8 @@ impl Election {
     /// A request that was sent at `sent` has acquired the Lease.
     pub(super) fn acquired(&mut self, now: Moment, sent: Moment, epoch: u32, record: LeaseRecord) {
         let uid = Arc::clone(&record.uid);
+        // Not only learned from the record: an epoch above the limit must not come again.
+        self.last_epoch = self.last_epoch.max(epoch);
         self.mine = Some(Mine {
             uid: Arc::clone(&uid),
             first: epoch,

@@ -3,6 +3,7 @@
 use informant_object::ResourceVersion;
 
 use super::*;
+use crate::record::TRANSITIONS_MAX;
 use crate::standing::Obstacle;
 use crate::times::PREFERRED_FIRST;
 
@@ -24,6 +25,13 @@ fn released(version: u64, preferred: &str) -> LeaseRecord {
     let mut record = record(version, "", 1);
     record.content.released_by = Some("b".into());
     record.content.preferred = Some(preferred.into());
+    record
+}
+
+/// A Lease of another holder's epoch that is released to `a`.
+fn released_at(transitions: u32, version: u64) -> LeaseRecord {
+    let mut record = released(version, "a");
+    record.content.transitions = transitions;
     record
 }
 
@@ -105,6 +113,37 @@ fn expired_lease_is_read_and_replaced_under_its_version() {
     // Both count from sending.
     assert_eq!((permit.epoch, permit.request_end), (5, at(30_260)));
     assert_eq!(election.gate().open_until(), Some(at(26_260)));
+}
+
+#[test]
+fn lease_with_the_largest_epochs_is_acquired_again_and_again() {
+    for edited in [
+        TRANSITIONS_MAX - 1,
+        TRANSITIONS_MAX,
+        TRANSITIONS_MAX + 1,
+        i32::MAX.unsigned_abs(),
+    ] {
+        let (mut election, mut epochs) = (candidate(), Vec::new());
+        let mut edited = released_at(edited, 9);
+        for round in 0..3 {
+            let now = 10_000 * (round + 1);
+            let request = see(&mut election, now, edited).or_else(|| clock(&mut election, now + 4_000));
+            let request = request.expect("it acquires");
+            let record = written(&request, 10 * (round + 1));
+            answer(
+                &mut election,
+                now + 4_100,
+                &request,
+                LeaseAnswer::Record(record.clone()),
+            );
+            let Standing::Acting { epoch, .. } = election.standing() else {
+                panic!("{:?}", election.standing());
+            };
+            epochs.push(epoch);
+            edited = released_at(record.content.transitions, 10 * (round + 1) + 1);
+        }
+        assert!(epochs.is_sorted_by(|before, after| before < after), "{epochs:?}");
+    }
 }
 
 #[test]

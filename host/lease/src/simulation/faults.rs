@@ -5,6 +5,7 @@ use std::time::Duration;
 use informant_cache::Moment;
 
 use super::rng::Rng;
+use crate::TRANSITIONS_MAX;
 use crate::times::LeaseTimes;
 
 /// The links of a host, and what else is wrong with it.
@@ -132,7 +133,7 @@ fn edit(rng: &mut Rng, hosts: usize, deletes_members: bool) -> Edit {
         2 => Edit::Stranger,
         3 => Edit::Empty,
         4 => Edit::Duration(Duration::from_secs([0, 1, 60][rng.below(3)])),
-        5 => Edit::Transitions([0, 7, 1_000][rng.below(3)]),
+        5 => Edit::Transitions([0, 7, 1_000, TRANSITIONS_MAX - 1, TRANSITIONS_MAX, TRANSITIONS_MAX + 1][rng.below(6)]),
         6 => Edit::Note,
         _ if deletes_members => Edit::DeleteMember(host),
         _ => Edit::Delete,

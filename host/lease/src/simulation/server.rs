@@ -46,6 +46,7 @@ impl Server {
 
     fn write(&mut self, name: Name, uid: Arc<str>, content: LeaseContent) -> (LeaseAnswer, Option<Seen>) {
         let version = self.next_version();
+        let content = as_read(&content);
         let record = LeaseRecord { version, uid, content };
         self.leases.insert(name, record.clone());
         (LeaseAnswer::Record(record.clone()), Some(Seen::Record(record)))
@@ -57,6 +58,7 @@ impl Server {
         let record = self.leases.get_mut(&name)?;
         record.version = version;
         edit(&mut record.content);
+        record.content = as_read(&record.content);
         Some(Seen::Record(record.clone()))
     }
 
@@ -74,4 +76,18 @@ impl Server {
         self.version += 1;
         self.version()
     }
+}
+
+/// What a replica reads of a Lease into which this was written.
+fn as_read(content: &LeaseContent) -> LeaseContent {
+    let annotations: Vec<(String, String)> = content
+        .annotations()
+        .filter_map(|(name, text)| Some((name, text?.to_owned())))
+        .collect();
+    LeaseContent::from_parts(
+        Some(&content.holder),
+        Some(content.duration_seconds()),
+        Some(content.lease_transitions()),
+        annotations.iter().map(|(name, text)| (name.as_str(), text.as_str())),
+    )
 }
