@@ -18,7 +18,7 @@
 //! `plugin_supervisor` reloads plugins and `config_supervisor` compares sections:
 //!
 //! ```layers
-//! sync
+//! sync vital_task
 //! activities age config_file directories escape exit files key_file kube_api memory_limit metrics recorded runbooks
 //! cluster http_client logging rbac replicas script_runners server
 //! guests
@@ -53,6 +53,7 @@ mod script_runners;
 mod server;
 mod signals;
 mod sync;
+mod vital_task;
 
 pub use activities::Activities;
 pub use admin::{is_ready, routes};

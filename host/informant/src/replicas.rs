@@ -26,6 +26,8 @@ use tokio::sync::{mpsc, watch};
 pub(crate) use self::lease_api::LeaseApi;
 pub(crate) use self::secret_api::SecretApi;
 
+use crate::vital_task::vital;
+
 use self::driver::{Command, Driver};
 use self::lease_watch::LeaseWatch;
 pub(crate) use self::lease_watch::LeaseWatchError;
@@ -62,6 +64,8 @@ pub(crate) struct GroupStatus {
     pub(crate) standing: Standing,
     /// The Lease as it was last observed.
     pub(crate) content: Option<LeaseContent>,
+    /// Whether the process that it names is a replica that renews its own Lease.
+    pub(crate) named_is_live: bool,
     /// What the Lease said when this process acquired it.
     pub(crate) predecessor: Option<LeaseContent>,
     /// All replicas whose Leases exist, by name.
@@ -89,7 +93,7 @@ impl Group {
         let environment = Arc::clone(&parts.environment);
         let driver = Driver::new(parts, watch, seen, receiver);
         let (gate, status) = (driver.gate(), driver.status());
-        environment.spawn("replicas", Box::pin(driver.run()));
+        environment.spawn("replicas", Box::pin(vital("replicas", driver.run())));
         Ok(Group { commands, status, gate })
     }
 
@@ -138,13 +142,19 @@ impl Group {
 }
 
 impl GroupStatus {
-    /// The pod of the process that acts, as far as it is known.
+    /// The pod of the process that acts, as far as it is known: the one that the Lease names, if it renews its own.
     pub(crate) fn holder(&self) -> Option<&str> {
         let holder = match &self.standing {
             Standing::Acting { .. } | Standing::HandingOver { .. } => Some(&*self.identity),
-            _ => self.content.as_ref().map(|content| &*content.holder),
+            _ => self.named().filter(|_| self.named_is_live),
         };
-        holder.filter(|holder| !holder.is_empty()).map(pod_of)
+        holder.map(pod_of)
+    }
+
+    /// What the Lease says: the identity of a process, which may be lost, or no replica.
+    pub(crate) fn named(&self) -> Option<&str> {
+        let holder = self.content.as_ref().map(|content| &*content.holder);
+        holder.filter(|holder| !holder.is_empty())
     }
 }
 

@@ -19,9 +19,14 @@ pub(super) fn encode(
 ) -> fmt::Result {
     let help = "1 while the plugins of this process act, otherwise 0: another replica does, or none";
     gauge(encoder, "acting", help, registry.acts_elsewhere().is_none().into())?;
-    let ReplicasStatus::Joined(group) = registry.replicas() else {
-        return Ok(());
+    let (failing, joined) = match registry.replicas() {
+        ReplicasStatus::Alone => return Ok(()),
+        ReplicasStatus::NotJoined { .. } => (true, None),
+        ReplicasStatus::Joined(group) => (group.failure.is_some(), Some(group)),
     };
+    let help = "1 while this replica cannot reach, read or write the Leases of its group, otherwise 0";
+    gauge(encoder, "lease_failing", help, failing.into())?;
+    let Some(group) = joined else { return Ok(()) };
     of_group(&group, environment.boot_now(), encoder)?;
     let digest = registry.configuration().digest.clone();
     let live = group

@@ -22,6 +22,9 @@ pub(crate) struct ReplicasView {
     pub lease: Option<String>,
     /// The replica that acts.
     pub holder: Option<String>,
+    /// The process that the Lease names, if that is no replica that renews its own Lease.
+    #[serde(default)]
+    pub named: Option<String>,
     /// How often the Lease was acquired.
     pub transitions: u32,
     /// What this replica is: `alone` (without `[ha]`), `not-joined`, `standby`, `acquiring`, `acting`, `handing-over`,
@@ -101,6 +104,7 @@ fn of_group(group: &GroupStatus, own_digest: &str, now: Moment) -> ReplicasView 
     ReplicasView {
         lease: Some(group.lease.to_string()),
         holder: holder.map(str::to_owned),
+        named: group.named().filter(|_| holder.is_none()).map(str::to_owned),
         transitions: group.content.as_ref().map_or(0, |content| content.transitions),
         standing: standing.to_owned(),
         since_ms: since.map(|since| millis(now, since)),

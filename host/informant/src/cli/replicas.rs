@@ -78,7 +78,13 @@ fn summary(replicas: &ReplicasView) -> Vec<String> {
     }];
     if replicas.lease.is_some() && replicas.holder.is_none() {
         let hint = runbooks::hint(Some(runbooks::NO_HOLDER.code));
-        lines.push(format!("No replica acts, by the Lease {}{hint}", lease(replicas)));
+        let named = replicas.named.as_ref();
+        let named = named.map(|named| format!(", which names {named}: that is no live replica"));
+        let named = named.unwrap_or_default();
+        lines.push(format!(
+            "No replica acts, by the Lease {}{named}{hint}",
+            lease(replicas)
+        ));
     }
     if let Some(other) = &replicas.other {
         let hint = runbooks::hint(Some(runbooks::TWO_PROCESSES.code));
@@ -149,8 +155,7 @@ mod tests {
                     ..replica("informant-2")
                 },
             ],
-            other: None,
-            failure: None,
+            ..ReplicasView::default()
         };
         insta::assert_snapshot!(shown(&replicas), @r"
         REPLICA              ACTS   LEASE     READY   VERSION   CONFIGURATION            SEEN      ADDRESS
@@ -165,6 +170,7 @@ mod tests {
     fn a_group_without_a_holder_names_the_runbook() {
         let replicas = ReplicasView {
             lease: Some("informant/informant".to_owned()),
+            named: Some("leader-election-of-x".to_owned()),
             standing: "acquiring".to_owned(),
             since_ms: Some(200),
             other: Some("informant-1_00aa".to_owned()),
@@ -176,7 +182,7 @@ mod tests {
         REPLICA       ACTS   LEASE     READY   VERSION   CONFIGURATION   SEEN     ADDRESS
         informant-1   -      renewed   yes     0.1.0     3f2a9c01b7de    3s ago   -
         This replica is acquiring for 0s
-        No replica acts, by the Lease informant/informant (informant explain no-holder)
+        No replica acts, by the Lease informant/informant, which names leader-election-of-x: that is no live replica (informant explain no-holder)
         Another process calls itself by the name of this replica: informant-1_00aa (informant explain two-processes)
         The Leases cannot be used: the API server answers 403: forbidden
         ");

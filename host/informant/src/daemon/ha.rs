@@ -27,6 +27,11 @@ use super::shared_state::{SharedState, TermOf};
 use super::status_registry::{PluginPhase, StatusRegistry};
 use crate::cluster::{Cluster, ClusterAccess, ClusterError};
 use crate::replicas::{Group, GroupParts, GroupStatus, LeaseApi, SecretApi, times};
+use crate::vital_task::vital;
+
+/// The oldest delete that a holder may publish, as its age: a day. Anything may be written into a Lease, and what a
+/// standby keeps is limited by number and bytes anyway.
+const OLDEST_DELETE_SECONDS_MAX: u64 = 86_400;
 
 /// How often a replica looks whether it is ready, and publishes what a successor needs: 1 s.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -203,7 +208,7 @@ impl Replica {
             member.run(stopped).await;
             drop(done);
         };
-        environment.spawn("replica", Box::pin(run));
+        environment.spawn("replica", Box::pin(vital("replica", run)));
         Self { stop, left }
     }
 
@@ -456,9 +461,8 @@ impl GroupMember {
         } = &self.parts;
         let Some(shared) = shared else { return };
         let (now, digest) = (environment.now(), registry.configuration().digest.clone());
-        let boot_now = environment.boot_now();
-        let mut live = status.members.iter().filter(|member| member.is_live(boot_now));
-        if !live.all(|member| member.record.digest == digest) {
+        // Also of one that does not renew its Lease: it may come back, and have a plugin that no other has.
+        if !status.members.iter().all(|member| member.record.digest == digest) {
             self.same_since = None;
             return;
         }
@@ -525,7 +529,8 @@ fn watermarks(content: &LeaseContent, own_digest: &str) -> Watermarks {
 
 fn published_oldest_delete(content: &LeaseContent) -> Option<Duration> {
     let seconds = content.notes.get(OLDEST_DELETE_SECONDS)?;
-    seconds.parse().ok().map(Duration::from_secs)
+    let seconds: u64 = seconds.parse().ok()?;
+    Some(Duration::from_secs(seconds.min(OLDEST_DELETE_SECONDS_MAX)))
 }
 
 fn running_plugins(registry: &StatusRegistry) -> impl Iterator<Item = informant_plugin_host::Plugin> {

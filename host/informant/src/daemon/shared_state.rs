@@ -26,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::replicas::SecretApi;
 use crate::sync::lock;
+use crate::vital_task::vital;
 
 /// How long state that cannot be used is left alone before it is read again: 30 s. Somebody has to repair it, and each
 /// attempt writes the journal.
@@ -129,7 +130,9 @@ impl SharedState {
             let stop = running.stop.clone();
             stop.run_until_cancelled(running.run()).await;
         };
-        self.0.environment.spawn("shared-state", Box::pin(run));
+        self.0
+            .environment
+            .spawn("shared-state", Box::pin(vital("shared-state", run)));
     }
 
     /// The process no longer acts: nothing more is written, and events whose changes were not written do not end.

@@ -83,6 +83,7 @@ impl Driver {
             identity: Arc::clone(&identity),
             standing: election.standing(),
             content: None,
+            named_is_live: false,
             predecessor: None,
             members: Vec::new(),
             other: None,
@@ -254,9 +255,12 @@ impl Driver {
     fn publish(&self) {
         let now = self.environment.boot_now();
         let before = self.status.borrow().clone();
+        let content = self.election.lease().map(|lease| lease.content.clone());
+        let named = content.as_ref().map(|content| &content.holder);
         let status = GroupStatus {
             standing: self.election.standing(),
-            content: self.election.lease().map(|lease| lease.content.clone()),
+            named_is_live: self.members.live(now).any(|member| Some(&member.identity) == named),
+            content,
             predecessor: self.election.predecessor().cloned(),
             members: self.members.iter().cloned().collect(),
             other: self.membership.other(now).cloned(),

@@ -165,7 +165,7 @@ fn failed(error: &kube::Error) -> LeaseAnswer {
         kube::Error::Api(status) => {
             let message = format!("the API server answers {}: {}", status.code, status.message);
             match status.code {
-                404 => LeaseAnswer::NotFound,
+                404 if is_from_kubernetes(status) => LeaseAnswer::NotFound,
                 409 => LeaseAnswer::Conflict,
                 // Another Lease of that name.
                 422 if status.message.contains("metadata.uid") => LeaseAnswer::Conflict,
@@ -175,6 +175,11 @@ fn failed(error: &kube::Error) -> LeaseAnswer {
         }
         error => LeaseAnswer::Failed(format!("no answer of the API server: {error}").into()),
     }
+}
+
+/// Whether a `Status` was in the answer. A proxy's page says nothing about a Lease; kube-client makes a status of it.
+fn is_from_kubernetes(status: &kube::core::Status) -> bool {
+    status.reason == "NotFound"
 }
 
 fn seconds(time: Duration) -> String {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use informant_cache::listener::ListenerOptions;
-use informant_cache::{Catalog, Environment, EventContext, EventHandler, HandlerError};
+use informant_cache::{Catalog, Environment, EventContext, EventHandler, HandlerError, SourceState};
 use informant_informer::{ClusterClient, InformerMetrics, InformerStopped, SharedInformer, SourceSpec, StartError};
 use informant_lease::Seen;
 use informant_object::{KeyRef, Object};
@@ -64,10 +64,10 @@ impl LeaseWatch {
         Ok(LeaseWatch { informer })
     }
 
-    /// Why the Leases have not been listed yet, if a request has failed.
+    /// Why the Leases are not watched now, if a request has failed.
     pub(super) fn failure(&self) -> Option<Arc<str>> {
         let status = self.informer.status();
-        let (error, _) = status.last_error.filter(|_| !status.synced)?;
+        let (error, _) = status.last_error.filter(|_| status.state != SourceState::Live)?;
         Some(format!("the Leases cannot be listed and watched: {error}").into())
     }
 }
