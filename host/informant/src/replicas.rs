@@ -24,7 +24,7 @@ use informant_lease::{Gate, LeaseContent, LeaseTimes, Member, MemberRecord, Note
 use tokio::sync::{mpsc, watch};
 
 pub(crate) use self::lease_api::LeaseApi;
-pub(crate) use self::secret_api::SecretApi;
+pub(crate) use self::secret_api::{SECRET_REQUEST_MAX, SecretApi};
 
 use crate::vital_task::vital;
 

@@ -16,7 +16,7 @@ use informant_state::{
 
 use super::{ClusterArgs, ConfigFlag, Exit, count, output};
 use crate::cluster::Cluster;
-use crate::replicas::SecretApi;
+use crate::replicas::{SECRET_REQUEST_MAX, SecretApi};
 use crate::{config_file, directories};
 
 /// How long reading or writing shared state may take: 60 s. Its 15 MiB are a few seconds.
@@ -107,14 +107,11 @@ async fn read_shared(args: &CopyArgs, config: &Config) -> Result<(Vec<Row>, Stri
     let name = SharedPart::Journal.secret_name(secrets.group());
     let verb = SecretVerb::Get;
     // Reading claims the state, which would create it.
-    if secrets
-        .send(SecretRequest {
-            name: name.clone(),
-            verb,
-        })
-        .await
-        == SecretAnswer::Missing
-    {
+    let request = SecretRequest {
+        name: name.clone(),
+        verb,
+    };
+    if secrets.send(request, SECRET_REQUEST_MAX).await == SecretAnswer::Missing {
         let namespace = secrets.namespace();
         bail!("there is no Secret {name} in the namespace {namespace}: name others with --group and --namespace");
     }
@@ -192,7 +189,7 @@ impl Shared {
             }
             match self.journal.step(now) {
                 SharedStep::Send(request) => {
-                    let answer = self.secrets.send(request).await;
+                    let answer = self.secrets.send(request, SECRET_REQUEST_MAX).await;
                     if let SecretAnswer::Failed(failure) = &answer
                         && failure.is_denied
                     {

@@ -8,7 +8,8 @@
 //! ha: flush, end ─▶ dropped: its key spaces change nothing any more
 //! ```
 //!
-//! The rules are those of `informant-state`. This module sends the requests and passes time on.
+//! The rules are those of `informant-state`. This module sends the requests and passes time on. It asks the gate before
+//! each request: without the Lease, a conflict would let this process claim the state of its successor.
 
 use std::collections::BTreeSet;
 use std::future::pending;
@@ -66,6 +67,8 @@ struct Running {
     environment: Arc<dyn Environment>,
     secrets: SecretApi,
     gate: Gate,
+    /// The epoch in which the gate is open for this term.
+    epoch: u32,
     /// None: the term is over.
     journal: Mutex<Option<SharedJournal>>,
     /// Something is pending.
@@ -119,6 +122,7 @@ impl SharedState {
             environment: Arc::clone(&self.0.environment),
             secrets,
             gate: term.gate,
+            epoch: term.epoch,
             journal: Mutex::default(),
             wake: Arc::default(),
             phase: watch::Sender::new(Phase::Opening),
@@ -249,8 +253,13 @@ impl Running {
             }
             let until = match step {
                 SharedStep::Send(request) => {
+                    // The Lease is lost, and not yet known to be.
+                    let Some(at_most) = self.remaining() else {
+                        self.set_phase(Phase::Over);
+                        return;
+                    };
                     let secrets = self.secrets.clone();
-                    sent = Some(Box::pin(async move { secrets.send(request).await }));
+                    sent = Some(Box::pin(async move { secrets.send(request, at_most).await }));
                     continue;
                 }
                 SharedStep::Wait(until) => until,
@@ -273,6 +282,13 @@ impl Running {
             };
             self.wait(until, &mut sent).await;
         }
+    }
+
+    /// How long a request of this term may take; none: it is over.
+    fn remaining(&self) -> Option<Duration> {
+        let now = self.environment.boot_now();
+        let permit = self.gate.permit(now).filter(|permit| permit.epoch == self.epoch)?;
+        Some(permit.remaining(now))
     }
 
     /// Waits until then, for an answer, or until something is pending.
@@ -313,3 +329,6 @@ impl std::fmt::Debug for Inner {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -23,8 +23,8 @@ use crate::kube_api;
 /// longer answer is an error.
 const ANSWER_BYTES_MAX: usize = 3 << 20;
 
-/// How long a request may take: 5 s. Then its outcome is unknown, and is found out by the next one.
-const REQUEST_MAX: Duration = Duration::from_secs(5);
+/// How long a request may take at most: 5 s. Then its outcome is unknown, and is found out by the next one.
+pub(crate) const SECRET_REQUEST_MAX: Duration = Duration::from_secs(5);
 
 /// Where the Secrets of a group are, and how to reach them.
 #[derive(Clone)]
@@ -60,13 +60,14 @@ impl SecretApi {
         &self.namespace
     }
 
-    /// Sends a request, and returns the answer, at the latest after [`REQUEST_MAX`].
-    pub(crate) async fn send(&self, request: SecretRequest) -> SecretAnswer {
+    /// Sends a request, and returns the answer, at the latest after `at_most`, and after [`SECRET_REQUEST_MAX`].
+    pub(crate) async fn send(&self, request: SecretRequest, at_most: Duration) -> SecretAnswer {
+        let at_most = at_most.min(SECRET_REQUEST_MAX);
         tokio::select! {
             biased;
             answer = self.answer(request) => answer,
-            () = self.environment.sleep(REQUEST_MAX) => {
-                failed(format!("the API server did not answer within {} s", REQUEST_MAX.as_secs()))
+            () = self.environment.sleep(at_most) => {
+                failed(format!("the API server did not answer within {} s", at_most.as_secs_f32()))
             }
         }
     }
@@ -182,7 +183,7 @@ mod tests {
     async fn writes_compare_and_swap() {
         let server = ApiServer::new(Options::default());
         let api = api(Client::new(server.service(), "default"));
-        let send = async |verb| api.send(request(verb)).await;
+        let send = async |verb| api.send(request(verb), SECRET_REQUEST_MAX).await;
         assert_eq!(send(SecretVerb::Get).await, SecretAnswer::Missing);
         let update = |text: &str, version: &str| SecretVerb::Update(bytes(text), version.to_owned());
         assert_eq!(send(update("a", "7")).await, SecretAnswer::Missing);
@@ -215,7 +216,7 @@ mod tests {
             async move { Ok::<_, std::convert::Infallible>(response) }
         });
         api(Client::new(service, "default"))
-            .send(request(SecretVerb::Get))
+            .send(request(SecretVerb::Get), SECRET_REQUEST_MAX)
             .await
     }
 
