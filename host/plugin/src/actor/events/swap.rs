@@ -13,6 +13,7 @@ use crate::actor::slot::{FirstInstance, InstanceSlot};
 use crate::actor::state_transfer::{TransferredState, transfer_states};
 use crate::actor::worker::EventWorker;
 use crate::actor::{ActorKind, InstanceId};
+use crate::capability::InitEffects;
 use crate::instance::Instance;
 use crate::instance::config::PluginConfig;
 use crate::instance::version::LoadedVersion;
@@ -29,7 +30,7 @@ impl EventActor {
             config,
             version,
             mut instances,
-            changes,
+            mut changes,
             term,
             feed: _,
             kind,
@@ -37,6 +38,8 @@ impl EventActor {
         } = candidate;
         if term.is_cancelled() {
             instances.clear();
+            // `init` of other instances is called when this replica acts, with the keys of that term.
+            changes = InitEffects::default();
         }
         let listener = self.context.listener.clone();
         listener.control().pause(Pause::Swap);

@@ -19,6 +19,9 @@ use crate::sync::lock;
 /// The reason every function returns `denied` without a state database.
 const DENIED_WITHOUT_STATE: &str = "kv needs the state database; add this line to config.toml: [state]";
 
+/// The reason keys that are opened while the plugin begins to stand by cannot be used.
+const STOOD_BY: &str = "another replica of Informant acts now, which may change the plugin's keys";
+
 /// The beginning of the error for a key that another running call sets if absent.
 pub(super) const OTHER_CALL_SETS: &str = "another call of the plugin that still runs sets the key";
 
@@ -26,13 +29,11 @@ pub(crate) struct KvPlugin {
     plugin: Arc<str>,
     /// None without a state database.
     api: Option<Arc<dyn KeyValue>>,
-    /// The stored keys, once they were opened.
-    space: Mutex<Option<Arc<dyn KvSpace>>>,
-    /// The keys that are being opened. A call that can wait no longer leaves that to the next one.
-    opening: tokio::sync::Mutex<Option<KvOpening>>,
+    stored: Mutex<StoredKeys>,
+    /// The keys that are being opened, in this term. A call that can wait no longer leaves that to the next one.
+    opening: tokio::sync::Mutex<Option<(u64, KvOpening)>>,
     pub(super) dry_run: Arc<Effects>,
-    /// In dry run: its number, and its keys.
-    overlay: Mutex<Option<(u64, Arc<dyn KvSpace>)>>,
+    overlay: Mutex<Option<DryRunKeys>>,
     /// Bytes that all keys may take.
     quota_bytes: AtomicUsize,
     running: Mutex<RunningCalls>,
@@ -43,6 +44,22 @@ pub(crate) struct KvPlugin {
     /// Wakes the event actor when fewer wait.
     waker: Arc<ActorWaker>,
     series: Arc<KvSeries>,
+}
+
+/// The stored keys, once they were opened. Another replica may change them between two terms.
+#[derive(Default)]
+struct StoredKeys {
+    /// Grows when the plugin stands by.
+    term: u64,
+    space: Option<Arc<dyn KvSpace>>,
+}
+
+/// The keys of a dry run.
+struct DryRunKeys {
+    run: u64,
+    /// What they are over.
+    stored: Arc<dyn KvSpace>,
+    space: Arc<dyn KvSpace>,
 }
 
 /// An event whose changes wait, until it is reported or given up.
@@ -66,7 +83,7 @@ impl KvPlugin {
         KvPlugin {
             plugin: Arc::clone(parts.plugin),
             api: parts.services.key_value.clone(),
-            space: Mutex::default(),
+            stored: Mutex::default(),
             opening: tokio::sync::Mutex::default(),
             dry_run: Arc::clone(parts.dry_run),
             overlay: Mutex::default(),
@@ -146,17 +163,16 @@ impl KvPlugin {
 
     /// The stored keys, if they were opened.
     pub(super) fn stored(&self) -> Option<Arc<dyn KvSpace>> {
-        lock(&self.space).clone()
+        lock(&self.stored).space.clone()
     }
 
-    /// The next call opens the keys again. While no call runs.
+    /// The next call opens the keys again. What still waits for them, as `init` of a reload may, does not get those of
+    /// the next term.
     pub(super) fn forget_keys(&self) {
-        *lock(&self.space) = None;
+        let mut stored = lock(&self.stored);
+        stored.term += 1;
+        stored.space = None;
         *lock(&self.overlay) = None;
-        // No call runs that could hold it.
-        if let Ok(mut opening) = self.opening.try_lock() {
-            *opening = None;
-        }
     }
 
     /// The stored keys.
@@ -172,13 +188,20 @@ impl KvPlugin {
         }
         let mut opening = self.opening.lock().await;
         // Another call may have opened them meanwhile.
-        if let Some(space) = self.stored() {
-            return Ok(space);
-        }
-        let opened = opening.get_or_insert_with(|| api.open(&self.plugin)).await;
+        let term = match &*lock(&self.stored) {
+            StoredKeys { space: Some(space), .. } => return Ok(Arc::clone(space)),
+            StoredKeys { term, .. } => *term,
+        };
+        opening.take_if(|(of, _)| *of != term);
+        let (_, opened) = opening.get_or_insert_with(|| (term, api.open(&self.plugin)));
+        let opened = opened.await;
         *opening = None;
         let space = opened.map_err(|problem| error(ErrorCode::Unavailable, problem))?;
-        *lock(&self.space) = Some(Arc::clone(&space));
+        let mut stored = lock(&self.stored);
+        if stored.term != term {
+            return Err(error(ErrorCode::Unavailable, STOOD_BY));
+        }
+        stored.space = Some(Arc::clone(&space));
         Ok(space)
     }
 
@@ -187,18 +210,21 @@ impl KvPlugin {
         let run = self.dry_run.run();
         // Changed by single assignments: consistent after any panic.
         let mut overlay = lock(&self.overlay);
-        match &*overlay {
-            _ if run == 0 => {
-                *overlay = None;
-                Arc::clone(stored)
-            }
-            Some((of, space)) if *of == run => Arc::clone(space),
-            _ => {
-                let space: Arc<dyn KvSpace> = Arc::new(Overlay::new(Arc::clone(stored), Arc::clone(&self.dry_run)));
-                *overlay = Some((run, Arc::clone(&space)));
-                space
-            }
+        if run == 0 {
+            *overlay = None;
+            return Arc::clone(stored);
         }
+        let is_current = |keys: &&DryRunKeys| keys.run == run && Arc::ptr_eq(&keys.stored, stored);
+        if let Some(keys) = overlay.as_ref().filter(is_current) {
+            return Arc::clone(&keys.space);
+        }
+        let space: Arc<dyn KvSpace> = Arc::new(Overlay::new(Arc::clone(stored), Arc::clone(&self.dry_run)));
+        *overlay = Some(DryRunKeys {
+            run,
+            stored: Arc::clone(stored),
+            space: Arc::clone(&space),
+        });
+        space
     }
 
     /// The keys that a call uses now, if one has opened them.

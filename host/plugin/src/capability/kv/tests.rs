@@ -298,6 +298,63 @@ async fn only_calls_that_commit_may_use_keys() {
     assert!(caller.finish(CallEnd::Succeeded).is_some());
 }
 
+/// Opens keys when the test says which.
+#[derive(Clone, Default)]
+struct Openings(Arc<Mutex<Vec<tokio::sync::oneshot::Sender<Space>>>>);
+
+impl KeyValue for Openings {
+    fn open(&self, _plugin: &str) -> KvOpening {
+        let (open, opened) = tokio::sync::oneshot::channel();
+        self.0.lock().unwrap().push(open);
+        Box::pin(async move { Ok(Arc::new(opened.await.unwrap()) as Arc<dyn KvSpace>) })
+    }
+}
+
+impl Openings {
+    /// Ends the next one. The key `a` has this value.
+    fn end(&self, value: &str) {
+        let space = Space::default();
+        space.commit(vec![("a".to_owned(), Some(value.as_bytes().into()))], None);
+        drop(self.0.lock().unwrap().remove(0).send(space));
+    }
+}
+
+#[tokio::test]
+async fn keys_of_an_ended_term_are_not_kept() {
+    let openings = Openings::default();
+    let rights = rights_with(Some(Arc::new(openings.clone())), 1 << 20, false);
+    let open = || {
+        let rights = Arc::clone(&rights);
+        tokio::spawn(async move { rights.open().await })
+    };
+    let (former, next) = (open(), open());
+    tokio::task::yield_now().await;
+    rights.forget_keys();
+    openings.end("former");
+    assert_eq!(former.await.unwrap().err().unwrap().code, ErrorCode::Unavailable);
+    tokio::task::yield_now().await;
+    openings.end("next");
+    let opened = next.await.unwrap().unwrap();
+    assert_eq!(text(opened.get("a")).as_deref(), Some("next"));
+    assert_eq!(text(rights.stored().unwrap().get("a")).as_deref(), Some("next"));
+}
+
+#[tokio::test]
+async fn opening_that_a_call_left_in_an_ended_term_is_not_awaited() {
+    let openings = Openings::default();
+    let rights = rights_with(Some(Arc::new(openings.clone())), 1 << 20, false);
+    assert!(futures::FutureExt::now_or_never(rights.open()).is_none());
+    rights.forget_keys();
+    let next = tokio::spawn({
+        let rights = Arc::clone(&rights);
+        async move { rights.open().await }
+    });
+    tokio::task::yield_now().await;
+    openings.end("former");
+    openings.end("next");
+    assert_eq!(text(next.await.unwrap().unwrap().get("a")).as_deref(), Some("next"));
+}
+
 #[test]
 fn dry_run_remembers_deletes_of_stored_keys_only() {
     let stored = Space::default();
