@@ -39,6 +39,7 @@ mod plugin_supervisor;
 mod resource_follower;
 mod section_command;
 mod shared_state;
+mod shared_term;
 mod status_registry;
 mod stop;
 

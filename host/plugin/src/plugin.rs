@@ -210,6 +210,22 @@ impl Plugin {
         was_quarantined || was_paused || were_slowed
     }
 
+    /// Whether it is paused by [`pause`](Self::pause).
+    #[must_use]
+    pub fn is_paused_by_command(&self) -> bool {
+        self.0.context.status().paused == Some(PausedBy::Command)
+    }
+
+    /// Before it acts: it is paused by command, or is not, as another replica has left it. A pause by its section
+    /// stays.
+    pub async fn set_paused_by_command(&self, is_paused: bool) {
+        match is_paused {
+            true => drop(self.pause().await),
+            false if self.is_paused_by_command() => drop(self.0.context.set_paused(None)),
+            false => {}
+        }
+    }
+
     /// Another replica acts from now on: aborts running calls, and drops the instances of its event handler, deferred
     /// writes that were not answered, and Kubernetes Events that were not sent. Their events go back to the listener,
     /// unacknowledged. Requests that were sent already may still take effect. Indexes, pauses, dead letters and options

@@ -88,7 +88,7 @@ pub use metrics::StateMetrics;
 pub use recorder::{ACKNOWLEDGED_INTERVAL, COMMIT_INTERVAL, REOPEN_INTERVAL};
 pub use row::{Row, RowKey, RowKind};
 pub use shared::{
-    CHECK_INTERVAL, CHUNK_BYTES_MAX, Copied, CopyError, JOURNAL_BYTES_MAX, LETTER_OBJECT_BYTES_MAX, RETRY_PAUSE_MAX,
+    CHECK_INTERVAL, CHUNK_BYTES_MAX, CopyError, JOURNAL_BYTES_MAX, LETTER_OBJECT_BYTES_MAX, RETRY_PAUSE_MAX,
     SECRET_DATA_KEY, SECRET_GROUP_LABEL, SecretAnswer, SecretFailure, SecretRequest, SecretVerb, SharedJournal,
     SharedLost, SharedMetrics, SharedOptions, SharedPart, SharedStateError, SharedStep, WRITE_BYTES_MAX, decode_letter,
     encode_letter, export_file, import_file,

@@ -220,7 +220,7 @@ impl PersistedSource {
         Ok(ResumeState {
             deletes,
             accepted,
-            dead_letters,
+            dead_letters: Some(dead_letters),
             requeues: self.restored_requeues(tables, name)?,
             takeover: None,
         })

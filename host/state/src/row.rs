@@ -12,8 +12,6 @@ pub enum RowKind {
     Pause = 1,
     /// A dead letter of a plugin.
     Letter = 2,
-    /// Through which version a plugin has acknowledged the objects of a source.
-    Watermark = 3,
 }
 
 /// The key of a row.
@@ -38,7 +36,7 @@ pub struct Row {
 
 impl RowKind {
     /// All of them.
-    pub const ALL: [RowKind; 4] = [RowKind::Key, RowKind::Pause, RowKind::Letter, RowKind::Watermark];
+    pub const ALL: [RowKind; 3] = [RowKind::Key, RowKind::Pause, RowKind::Letter];
 
     /// The kind with this number.
     pub(crate) fn of(number: u8) -> Option<RowKind> {
@@ -48,13 +46,13 @@ impl RowKind {
     /// How many bytes all rows of this kind may take in shared state, of all plugins together.
     ///
     /// 8 MiB of keys are 16 chunks, which a successor reads in half a second. The others are written by Informant, and
-    /// are small. At the limit a plugin may not grow, see [`KeySpace::room`](crate::KeySpace::room).
+    /// are small. At the limit a plugin may not grow, see [`KeySpace::room`](crate::KeySpace::room), and a further dead
+    /// letter is not stored, which is counted.
     #[must_use]
     pub const fn shared_bytes_max(self) -> usize {
         match self {
             RowKind::Key => 8 << 20,
             RowKind::Letter => 4 << 20,
-            RowKind::Watermark => 2 << 20,
             RowKind::Pause => 1 << 20,
         }
     }

@@ -12,6 +12,7 @@
 //! | `dead_letters` | number, handler, namespace, name | dead letter |
 //! | `requeues` | number, handler, namespace, name | when the next call is due, last state of a delete |
 //! | `plugin_keys` | plugin, key | value |
+//! | `shared_rows` | kind, plugin, key | a row of shared state that is no key of a plugin, in a copy of it |
 //!
 //! A key is open for a handler if it has a row in `open` or in `ended`. `ended` has a row for each incarnation that was
 //! deleted and whose delete the handler has not accepted; incarnations of a key are numbered in their order.
@@ -47,6 +48,7 @@ pub(crate) const ENDED: TableDefinition<'_, Bytes, Bytes> = TableDefinition::new
 pub(crate) const DEAD_LETTERS: TableDefinition<'_, Bytes, Bytes> = TableDefinition::new("dead_letters");
 pub(crate) const REQUEUES: TableDefinition<'_, Bytes, Bytes> = TableDefinition::new("requeues");
 pub(crate) const PLUGIN_KEYS: TableDefinition<'_, Bytes, Bytes> = TableDefinition::new("plugin_keys");
+pub(crate) const SHARED_ROWS: TableDefinition<'_, Bytes, Bytes> = TableDefinition::new("shared_rows");
 
 /// The value of a row in `open`.
 pub(crate) const IS_OPEN: &[u8] = &[0];

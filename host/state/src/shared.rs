@@ -1,4 +1,4 @@
-//! Shared state: what plugins remember, pauses, dead letters and watermarks, in Secrets, for replicas of one group.
+//! Shared state: what plugins remember, pauses and dead letters, in Secrets, for replicas of one group.
 //!
 //! ```text
 //! KeySpace: rows in memory, ends of events ─▶ SharedJournal ─request─▶ caller ─▶ API server
@@ -35,7 +35,7 @@ mod task;
 #[cfg(test)]
 mod tests;
 
-pub use copy::{Copied, CopyError, export_file, import_file};
+pub use copy::{CopyError, export_file, import_file};
 pub use error::SharedStateError;
 pub use journal::{SharedJournal, SharedLost, SharedOptions, SharedStep};
 pub use letters::{LETTER_OBJECT_BYTES_MAX, decode_letter, encode_letter};

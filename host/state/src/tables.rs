@@ -16,6 +16,7 @@ pub(crate) struct Tables<'t> {
     pub(crate) dead_letters: Rows<'t>,
     pub(crate) requeues: Rows<'t>,
     pub(crate) plugin_keys: Rows<'t>,
+    pub(crate) shared_rows: Rows<'t>,
 }
 
 /// Opens the tables; those that the file lacks are created.
@@ -29,6 +30,7 @@ pub(crate) fn tables(transaction: &WriteTransaction) -> Result<Tables<'_>, redb:
         dead_letters: transaction.open_table(schema::DEAD_LETTERS)?,
         requeues: transaction.open_table(schema::REQUEUES)?,
         plugin_keys: transaction.open_table(schema::PLUGIN_KEYS)?,
+        shared_rows: transaction.open_table(schema::SHARED_ROWS)?,
     })
 }
 

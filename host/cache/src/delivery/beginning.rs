@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::delivery::dead_letters::DeadLetter;
+
 /// For how long after a takeover an object that is new here may be one that the other process has delivered: its watch
 /// may have been ahead of this one's. Until then such an object and its delete do not cancel out.
 ///
@@ -9,13 +11,14 @@ use std::time::Duration;
 pub const TAKEOVER_LAG_MAX: Duration = Duration::from_secs(60);
 
 /// How a listener begins with the objects of a source that it is attached to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub enum Beginning {
     /// Each object comes once, with reason [`Initial`](crate::Reason::Initial).
     #[default]
     Start,
-    /// Another process has called the handler until now.
-    Takeover(Takeover),
+    /// Another process has called the handler until now, and may have left these dead letters, oldest first. None: it is
+    /// not known which.
+    Takeover(Takeover, Option<Vec<DeadLetter>>),
 }
 
 /// How a listener continues what another process did. First come the deletes that were [kept](crate::KeptDeletes), then

@@ -20,8 +20,9 @@ pub struct ResumeState {
     pub deletes: Vec<Vanished>,
     /// States that it accepted before and that are not redelivered. None: everything is redelivered.
     pub accepted: Option<Arc<AcceptedStates>>,
-    /// Its dead letters, oldest first. Their source and times are set when they are restored.
-    pub dead_letters: Vec<DeadLetter>,
+    /// Its dead letters, oldest first; none: it is not known which. Their source and times are set when they are
+    /// restored.
+    pub dead_letters: Option<Vec<DeadLetter>>,
     /// The calls that it asked for.
     pub requeues: Vec<RequeueTimer>,
     /// Present if another process has called the handler until now.
@@ -109,6 +110,7 @@ impl ResumeState {
         };
         ResumeState {
             accepted: takeover.accepted.map(with_own),
+            dead_letters: takeover.dead_letters.or(self.dead_letters),
             takeover: takeover.takeover,
             ..self
         }
@@ -150,7 +152,14 @@ impl Listener {
         if let Some(period) = self.options.resync {
             self.resync_next.get_or_insert(now + period);
         }
-        for letter in resume.dead_letters {
+        // After a takeover, one of an earlier state than the present one is out of date: that state is delivered, or
+        // was accepted.
+        let is_present = |letter: &DeadLetter| {
+            let present = snapshot.get(letter.key.as_ref());
+            present.is_some_and(|object| letter.resource_version.as_deref() == Some(object.version().as_str()))
+        };
+        let is_kept = |letter: &DeadLetter| resume.takeover.is_none() || letter.delete.is_some() || is_present(letter);
+        for letter in resume.dead_letters.into_iter().flatten().filter(is_kept) {
             self.queue.counters.dead_letters_evicted += self.letters.insert(DeadLetter {
                 source,
                 received: now,

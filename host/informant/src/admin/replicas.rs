@@ -82,7 +82,16 @@ pub(super) async fn list(State(state): State<AdminState>) -> Json<ReplicasView> 
             reason: Some(reason.to_string()),
             ..ReplicasView::default()
         },
-        ReplicasStatus::Joined(group) => of_group(&group, &own_digest, now),
+        ReplicasStatus::Joined(group) => {
+            let mut view = of_group(&group, &own_digest, now);
+            let acts = state.registry.acts_elsewhere().is_none();
+            if let (Standing::Acting { .. }, false) = (&group.standing, acts) {
+                let why = state.metrics.shared_state.failure();
+                let why = why.map_or_else(String::new, |why| format!(": {why}"));
+                view.reason = Some(format!("shared state is not read yet{why}"));
+            }
+            view
+        }
     })
 }
 

@@ -72,6 +72,12 @@ fn summary(replicas: &ReplicasView) -> Vec<String> {
     let mut lines = vec![match replicas.standing.as_str() {
         "alone" => "This process acts alone: its configuration has no section [ha].".to_owned(),
         "not-joined" => format!("This process has not joined its group{because}"),
+        "acting" if replicas.reason.is_some() => {
+            format!(
+                "This replica holds the Lease {}{for_how_long}{because}",
+                lease(replicas)
+            )
+        }
         "acting" => format!("This replica acts{for_how_long}, by the Lease {}.", lease(replicas)),
         "handing-over" => "This replica hands over to another one.".to_owned(),
         standing => format!("This replica is {standing}{for_how_long}{because}"),

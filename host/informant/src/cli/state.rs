@@ -10,8 +10,8 @@ use informant_cache::Environment;
 use informant_config::{ClusterSection, Config};
 use informant_informer::TokioEnvironment;
 use informant_state::{
-    Copied, Row, SecretAnswer, SecretRequest, SecretVerb, SharedJournal, SharedMetrics, SharedOptions, SharedPart,
-    SharedStep, export_file, import_file,
+    Row, SecretAnswer, SecretRequest, SecretVerb, SharedJournal, SharedMetrics, SharedOptions, SharedPart, SharedStep,
+    export_file, import_file,
 };
 
 use super::{ClusterArgs, ConfigFlag, Exit, count, output};
@@ -85,16 +85,8 @@ pub(super) fn run(command: &StateCommand) -> Result<Exit> {
         }
         _ => bail!("--from and --to are the same store: there is nothing to copy"),
     };
-    let Copied { rows, left_out } = copied;
-    let copied = count(rows, "row");
-    let left_out = match left_out {
-        0 => String::new(),
-        left_out => format!(
-            "; {} left out: a file has only what plugins set",
-            count(left_out, "row")
-        ),
-    };
-    output::to_stdout(|out| output::line(out, &format!("{copied} copied from {from} to {to}{left_out}")))?;
+    let copied = count(copied, "row");
+    output::to_stdout(|out| output::line(out, &format!("{copied} copied from {from} to {to}")))?;
     Ok(Exit::Done)
 }
 

@@ -8,6 +8,8 @@ use informant_cache::listener::{Beginning, Takeover};
 use informant_informer::NamedInformer;
 use informant_spec::{PluginSpec, ReplayPolicy};
 
+use super::shared_term::SharedTerm;
+
 /// Whether the plugins of this process act.
 #[derive(Clone, Debug)]
 pub(super) enum Acting {
@@ -25,6 +27,8 @@ pub(super) struct Term {
     pub(super) epoch: u32,
     /// What the predecessor has left; none if there was none.
     pub(super) predecessor: Option<Watermarks>,
+    /// What it has left of pauses and dead letters; none if that is not shared, or cannot be used.
+    pub(super) shared: Option<SharedTerm>,
 }
 
 /// Of plugins and sources, the version up to which everything is accepted.
@@ -48,15 +52,22 @@ impl Term {
             .sources()
             .into_iter()
             .filter(|source| source.status().epoch > 0);
-        let restored: BTreeSet<String> = restored.map(|source| key(source.info())).collect();
-        move |source| match &self.predecessor {
-            None => Beginning::Start,
-            Some(watermarks) => Beginning::Takeover(Takeover {
+        let restored: BTreeSet<String> = restored.map(|source| source_key(source.info())).collect();
+        move |source| {
+            let letters = self.shared.as_ref().map(|shared| shared.letters(&spec.name, source));
+            let has_letters = letters.as_ref().is_some_and(|letters| !letters.is_empty());
+            // Somebody may have deleted the Lease.
+            if self.predecessor.is_none() && !has_letters {
+                return Beginning::Start;
+            }
+            let watermarks = self.predecessor.as_ref();
+            let takeover = Takeover {
                 watermark: watermarks
-                    .of(&spec.name, source)
-                    .filter(|_| !restored.contains(&key(source))),
+                    .and_then(|watermarks| watermarks.of(&spec.name, source))
+                    .filter(|_| !restored.contains(&source_key(source))),
                 all_objects: spec.on_start == ReplayPolicy::Replay,
-            }),
+            };
+            Beginning::Takeover(takeover, letters)
         }
     }
 }
@@ -74,11 +85,11 @@ impl Watermarks {
 
     pub(super) fn insert(&mut self, plugin: &str, source: &SourceInfo, watermark: u64) {
         let of_plugin = self.0.entry(plugin.to_owned()).or_default();
-        of_plugin.insert(key(source), watermark);
+        of_plugin.insert(source_key(source), watermark);
     }
 
     fn of(&self, plugin: &str, source: &SourceInfo) -> Option<u64> {
-        self.0.get(plugin)?.get(&key(source)).copied()
+        self.0.get(plugin)?.get(&source_key(source)).copied()
     }
 
     /// For a note of the Lease, and how many watermarks are left out of it.
@@ -100,7 +111,7 @@ impl Watermarks {
 }
 
 /// A source, in every process with the same configuration.
-fn key(source: &SourceInfo) -> String {
+pub(super) fn source_key(source: &SourceInfo) -> String {
     let SourceInfo {
         informer,
         cluster,

@@ -8,6 +8,7 @@
 //!
 //! Without `[ha]` a process acts from its start to its end.
 
+use std::future::pending;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -23,7 +24,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::acting::{Acting, Term, Watermarks};
 use super::announcement::stateful_set;
-use super::shared_state::{SharedState, TermOf};
+use super::shared_state::{Reading, SharedState, TermOf};
+use super::shared_term::{PublishedWatermarks, SharedTerm};
 use super::status_registry::{PluginPhase, StatusRegistry};
 use crate::cluster::{Cluster, ClusterAccess, ClusterError};
 use crate::replicas::{Group, GroupParts, GroupStatus, LeaseApi, SecretApi, times};
@@ -198,6 +200,7 @@ impl Replica {
         let member = GroupMember {
             began: parts.environment.now(),
             parts,
+            held: None,
             same_since: None,
             counts_as_ready: false,
             kept_for: KEPT_DELETES_AGE_MIN,
@@ -223,6 +226,8 @@ impl Replica {
 struct GroupMember {
     parts: ReplicaParts,
     began: Moment,
+    /// Present while the Lease names this process.
+    held: Option<HeldLease>,
     /// Since when all replicas that live have the same configuration.
     same_since: Option<Moment>,
     /// It is not ready, and counts as ready nevertheless.
@@ -231,6 +236,15 @@ struct GroupMember {
     kept_for: Duration,
     /// What the log has said.
     logged: Option<String>,
+}
+
+/// The Lease in the hands of this process.
+struct HeldLease {
+    epoch: u32,
+    /// What the predecessor has published; none if there was none.
+    predecessor: Option<Watermarks>,
+    /// What is shared, once plugins act with it.
+    shared: Option<SharedTerm>,
 }
 
 impl GroupMember {
@@ -255,6 +269,12 @@ impl GroupMember {
                 look_at = self.parts.environment.now() + LOOK_INTERVAL;
             }
             let look = self.parts.environment.sleep(look_at - self.parts.environment.now());
+            let read = async {
+                match &self.parts.shared {
+                    Some(shared) => shared.news().await,
+                    None => pending().await,
+                }
+            };
             tokio::select! {
                 biased;
                 changed = statuses.changed() => if changed.is_err() { return },
@@ -262,6 +282,7 @@ impl GroupMember {
                     is_stopping = true;
                     group.release(ReleaseReason::Stop);
                 }
+                () = read => {}
                 () = look => {}
             }
         }
@@ -326,30 +347,10 @@ impl GroupMember {
         let registry = &self.parts.registry;
         match &status.standing {
             Standing::Acting { epoch, .. } => {
-                if registry
-                    .acting()
-                    .borrow()
-                    .term()
-                    .is_none_or(|term| term.epoch != *epoch)
-                {
-                    let own = registry.configuration().digest.clone();
-                    let predecessor = status.predecessor.as_ref().map(|content| watermarks(content, &own));
-                    tracing::info!(lease = %status.lease, epoch, takeover = predecessor.is_some(), "this replica acts");
-                    if let Some(shared) = &self.parts.shared {
-                        shared.begin(TermOf {
-                            identity: &status.identity,
-                            epoch: *epoch,
-                            gate: group.gate().clone(),
-                        });
-                    }
-                    // Of an earlier term that ended a moment ago.
-                    running_plugins(registry).for_each(|plugin| plugin.end_term());
-                    self.parts.gate.epoch.store(*epoch, Ordering::Release);
-                    registry.set_acting(Acting::Yes(Arc::new(Term {
-                        epoch: *epoch,
-                        predecessor,
-                    })));
+                if self.held.as_ref().is_none_or(|held| held.epoch != *epoch) {
+                    self.hold(group, status, *epoch);
                 }
+                self.act();
             }
             Standing::HandingOver { .. } => {
                 if matches!(*registry.acting().borrow(), Acting::Ending) {
@@ -369,6 +370,8 @@ impl GroupMember {
                 // One that began to act meanwhile.
                 let acting = running_plugins(registry).filter(|plugin| !plugin.is_standby());
                 join_all(acting.map(|plugin| async move { plugin.stand_by().await })).await;
+                // What is not written yet is not published.
+                self.set_notes(group);
                 if let Some(shared) = shared {
                     if !shared.flush(HAND_OVER_STATE_MAX).await {
                         tracing::warn!(lease = %status.lease, "shared state was not written before the hand-over");
@@ -380,7 +383,7 @@ impl GroupMember {
                 group.handed_over();
             }
             Standing::Standby { why, .. } => {
-                if !matches!(*registry.acting().borrow(), Acting::No) {
+                if self.held.is_some() || !matches!(*registry.acting().borrow(), Acting::No) {
                     tracing::warn!(lease = %status.lease, reason = %why, "this replica no longer acts");
                     self.stop_acting();
                     let oldest = status.content.as_ref().and_then(published_oldest_delete);
@@ -391,7 +394,58 @@ impl GroupMember {
         }
     }
 
-    fn stop_acting(&self) {
+    /// The Lease names this process: reads what is shared. Plugins act when it is read.
+    fn hold(&mut self, group: &Group, status: &GroupStatus, epoch: u32) {
+        let own = self.parts.registry.configuration().digest.clone();
+        let predecessor = status.predecessor.as_ref().map(|content| watermarks(content, &own));
+        tracing::info!(lease = %status.lease, epoch, takeover = predecessor.is_some(), "this replica acts");
+        if let Some(shared) = &self.parts.shared {
+            shared.begin(TermOf {
+                identity: &status.identity,
+                epoch,
+                gate: group.gate().clone(),
+            });
+        }
+        // Of an earlier term that ended a moment ago.
+        running_plugins(&self.parts.registry).for_each(|plugin| plugin.end_term());
+        self.held = Some(HeldLease {
+            epoch,
+            predecessor,
+            shared: None,
+        });
+    }
+
+    /// Lets plugins act, unless they do. If shared state was repaired since, they begin once more.
+    fn act(&mut self) {
+        let Some(held) = &mut self.held else { return };
+        let registry = &self.parts.registry;
+        let shared = match self.parts.shared.as_ref().map(SharedState::reading) {
+            // A plugin that was paused must not be called.
+            Some(Reading::Opening) => return,
+            Some(Reading::Open(shared)) => Some(shared),
+            Some(Reading::Refused) | None => None,
+        };
+        let present = registry.acting().borrow().term().cloned();
+        let present = present.filter(|term| term.epoch == held.epoch);
+        if present.as_ref().is_some_and(|term| term.shared == shared) {
+            return;
+        }
+        if let Some(shared) = shared.as_ref().filter(|_| present.is_some()) {
+            // Commands of the meantime hold.
+            let paused = running_plugins(registry).filter(|plugin| plugin.is_paused_by_command());
+            paused.for_each(|plugin| drop(shared.write_pause(&plugin)));
+        }
+        held.shared.clone_from(&shared);
+        self.parts.gate.epoch.store(held.epoch, Ordering::Release);
+        registry.set_acting(Acting::Yes(Arc::new(Term {
+            epoch: held.epoch,
+            predecessor: held.predecessor.clone(),
+            shared,
+        })));
+    }
+
+    fn stop_acting(&mut self) {
+        self.held = None;
         self.parts.gate.epoch.store(0, Ordering::Release);
         running_plugins(&self.parts.registry).for_each(|plugin| plugin.end_term());
         if let Some(shared) = &self.parts.shared {
@@ -477,8 +531,14 @@ impl GroupMember {
         let (registry, now) = (&self.parts.registry, self.parts.environment.now());
         let (text, left_out) = watermarks_of(registry).to_text();
         registry.set_watermarks_left_out(left_out);
+        let configuration = registry.configuration().digest.to_string();
+        let mut published = PublishedWatermarks { configuration, text };
+        if let Some(shared) = self.held.as_ref().and_then(|held| held.shared.as_ref()) {
+            shared.keep(running_plugins(registry), |informer| registry.sources(informer));
+            published = shared.publish(published);
+        }
         let oldest = oldest_delete(registry, now).max(self.inherited());
-        write_notes(group, &registry.configuration().digest.clone(), &text, oldest);
+        write_notes(group, &published.configuration, &published.text, oldest);
     }
 
     /// The age of the oldest delete that this replica has to keep for others, above what it has to keep at least.

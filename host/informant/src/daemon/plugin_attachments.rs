@@ -165,6 +165,9 @@ impl PluginAttachments {
     }
 
     async fn act(&mut self, term: Arc<Term>) {
+        if let Some(shared) = &term.shared {
+            shared.begin(&self.plugin).await;
+        }
         self.plugin.act().await;
         // A hand-over that began meanwhile did not find it acting.
         if self.registry.acting().borrow().term() == Some(&term) {

@@ -8,6 +8,8 @@
 //! ha: flush, end ─▶ dropped: its key spaces change nothing any more
 //! ```
 //!
+//! Plugins begin to act once it is open: see [`SharedTerm`].
+//!
 //! The rules are those of `informant-state`. This module sends the requests and passes time on. It asks the gate before
 //! each request: without the Lease, a conflict would let this process claim the state of its successor.
 
@@ -25,6 +27,7 @@ use informant_state::{
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
+use super::shared_term::SharedTerm;
 use crate::replicas::SecretApi;
 use crate::sync::lock;
 use crate::vital_task::vital;
@@ -48,6 +51,8 @@ struct Inner {
     secrets: Mutex<Option<SecretApi>>,
     /// The present term.
     running: Mutex<Option<Arc<Running>>>,
+    /// The state was read, or cannot be used.
+    news: Arc<Notify>,
 }
 
 /// A term of this process.
@@ -60,10 +65,18 @@ pub(super) struct TermOf<'a> {
     pub(super) gate: Gate,
 }
 
+/// What is known of the state of the present term.
+pub(super) enum Reading {
+    Opening,
+    Open(SharedTerm),
+    /// It cannot be used until somebody repairs it.
+    Refused,
+}
+
 /// The journal of one term, and the task that drives it.
-struct Running {
+pub(super) struct Running {
     options: SharedOptions,
-    metrics: SharedMetrics,
+    pub(super) metrics: SharedMetrics,
     environment: Arc<dyn Environment>,
     secrets: SecretApi,
     gate: Gate,
@@ -74,6 +87,7 @@ struct Running {
     /// Something is pending.
     wake: Arc<Notify>,
     phase: watch::Sender<Phase>,
+    news: Arc<Notify>,
     stop: CancellationToken,
 }
 
@@ -96,6 +110,7 @@ impl SharedState {
             environment,
             secrets: Mutex::default(),
             running: Mutex::default(),
+            news: Arc::default(),
         }))
     }
 
@@ -126,6 +141,7 @@ impl SharedState {
             journal: Mutex::default(),
             wake: Arc::default(),
             phase: watch::Sender::new(Phase::Opening),
+            news: Arc::clone(&self.0.news),
             stop: CancellationToken::new(),
         });
         running.start_over();
@@ -146,6 +162,24 @@ impl SharedState {
             running.phase.send_replace(Phase::Over);
             drop(lock(&running.journal).take());
         }
+    }
+
+    /// What is known of the state of the present term.
+    pub(super) fn reading(&self) -> Reading {
+        let Some(running) = self.running() else {
+            return Reading::Opening;
+        };
+        let phase = running.phase.borrow().clone();
+        match phase {
+            Phase::Opening | Phase::Over => Reading::Opening,
+            Phase::Open => Reading::Open(SharedTerm::of(running)),
+            Phase::Refused(_) => Reading::Refused,
+        }
+    }
+
+    /// Waits until [`reading`](Self::reading) has changed.
+    pub(super) async fn news(&self) {
+        self.0.news.notified().await;
     }
 
     /// Writes what is pending at once, from now on.
@@ -172,7 +206,7 @@ impl SharedState {
         !is_unwritten()
     }
 
-    /// Deletes the keys of all plugins but these.
+    /// Deletes the rows of all plugins but these.
     pub(super) fn keep_only_plugins(&self, plugins: &BTreeSet<String>) {
         if let Some(running) = self.running() {
             running.with(|journal| {
@@ -198,8 +232,7 @@ impl SharedState {
             }
             phases.changed().await.map_err(|_| not_acting())?;
         }
-        let space = running.with(|journal| journal.space(plugin, RowKind::Key));
-        space.ok_or_else(not_acting)
+        running.space(plugin, RowKind::Key).ok_or_else(not_acting)
     }
 
     /// Why changes cannot be written at present.
@@ -214,6 +247,11 @@ impl SharedState {
 }
 
 impl Running {
+    /// The rows of one kind of a plugin; none: the term is over.
+    pub(super) fn space(&self, plugin: &str, kind: RowKind) -> Option<KeySpace> {
+        self.with(|journal| journal.is_open().then(|| journal.space(plugin, kind)))?
+    }
+
     /// What `function` does with the journal; none: the term is over.
     fn with<T>(&self, function: impl FnOnce(&mut SharedJournal) -> T) -> Option<T> {
         // A panic in a report of an end leaves the journal as it was before the answer or after it.
@@ -229,7 +267,7 @@ impl Running {
     }
 
     fn set_phase(&self, phase: Phase) {
-        self.phase.send_if_modified(|now| {
+        let has_changed = self.phase.send_if_modified(|now| {
             // The end comes last.
             let differs = *now != phase && *now != Phase::Over;
             if differs {
@@ -237,6 +275,9 @@ impl Running {
             }
             differs
         });
+        if has_changed {
+            self.news.notify_one();
+        }
     }
 
     /// Runs until the term is over, or the state is lost.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
-use informant_cache::{Catalog, Source};
+use informant_cache::{Catalog, Environment, Source};
 use informant_config::{InformerSection, PluginSection};
 use informant_informer::{Discovered, Exclusion, NamedInformer, UnusedExclusion};
 use informant_object::SourceId;
@@ -19,7 +19,7 @@ use super::cluster_registry::ClusterRegistry;
 use super::configuration::{Configuration, Section};
 use super::exclude_warnings::ExcludeWarnings;
 use super::section_command::{Reply, SectionResult};
-use crate::replicas::{Group, GroupStatus};
+use crate::replicas::{Group, GroupStatus, pod_of};
 use crate::sync::lock;
 
 /// The configuration and its status. Clones share the same data.
@@ -298,6 +298,14 @@ impl StatusRegistry {
         self.0.acting.send_replace(acting);
     }
 
+    /// Keeps for a successor whether the plugin is paused by command, if there may be one.
+    pub(crate) async fn keep_pause(&self, plugin: &Plugin, environment: &dyn Environment) {
+        let term = self.0.acting.borrow().term().cloned();
+        if let Some(shared) = term.as_ref().and_then(|term| term.shared.as_ref()) {
+            shared.keep_pause(plugin, environment).await;
+        }
+    }
+
     pub(super) fn set_group(&self, group: Group) {
         // Set by the one task that joins it.
         let _ = self.0.replicas.group.set(group);
@@ -327,11 +335,14 @@ impl StatusRegistry {
         }
     }
 
-    /// Whether plugins act in this process; otherwise the pod of the process that acts, if it is known.
+    /// Whether plugins act in this process; otherwise the pod of the process that acts, if it is known and another one.
     pub(crate) fn acts_elsewhere(&self) -> Option<Option<String>> {
         let acts = matches!(*self.0.acting.borrow(), Acting::Yes(_));
         (!acts).then(|| match self.replicas() {
-            ReplicasStatus::Joined(group) => group.holder().map(str::to_owned),
+            ReplicasStatus::Joined(group) => {
+                let is_other = |holder: &&str| *holder != pod_of(&group.identity);
+                group.holder().filter(is_other).map(str::to_owned)
+            }
             ReplicasStatus::Alone | ReplicasStatus::NotJoined { .. } => None,
         })
     }

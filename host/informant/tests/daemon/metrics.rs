@@ -123,6 +123,7 @@ const NOT_HERE: [&str; 44] = [
     "shared_state_ends_dropped_total",
     "shared_state_errors_total",
     "shared_state_failing",
+    "shared_state_letters_dropped_total",
     "shared_state_rewrites_total",
     "shared_state_unwritten_seconds",
     "shared_state_writes_total",

@@ -6,7 +6,7 @@ use informant_apiserver::Filter;
 use serde_json::{Value, json};
 
 use super::program::{Program, transcript};
-use super::world::{World, http_get, until};
+use super::world::{World, http_get, http_post, until};
 
 const HA: &str = "[ha]\ngroup = \"informant\"\nspeed = \"fast\"\n";
 const STATE: &str = "[state]\nstore = \"kubernetes\"\n";
@@ -284,4 +284,127 @@ async fn a_holder_that_loses_shared_state_continues_from_it() {
     .await;
     have_ended(&holder).await;
     assert_eq!(change(&world, &holder, "1").await, 3);
+}
+
+const RECORDER: &str = "[informer.pods]\nresource = \"v1/pods\"\n\
+    [plugin.recorder]\ncomponent = \"recorder.wasm\"\ninformers = [\"pods\"]\non-start = \"continue\"\n\
+    config = { rules = [{ name = \"fails-*\", do = \"permanent\", times = 1 }] }\n";
+
+/// A replica with the plugin `recorder`.
+async fn recorder(world: &World, number: usize) -> Program {
+    world.install("guest-recorder", "recorder.wasm");
+    let name = format!("informant-{number}");
+    let program = Program::run_in(world, &format!("{HA}{STATE}{RECORDER}"), &[("HOSTNAME", &name)]).await;
+    program.wait_until_ready().await;
+    program
+}
+
+/// The names of the pods for which the recorder was called.
+fn recorded(program: &Program) -> Vec<String> {
+    let lines = program.lines().into_iter();
+    let calls = lines.filter_map(|line| serde_json::from_str::<Value>(line["fields"]["message"].as_str()?).ok());
+    calls
+        .filter_map(|call| call["name"].as_str().map(str::to_owned))
+        .collect()
+}
+
+async fn has_recorded(program: &Program, name: &str) {
+    until(name, async || {
+        let calls = recorded(program);
+        calls
+            .iter()
+            .any(|call| call == name)
+            .then_some(())
+            .ok_or_else(|| format!("{calls:?}"))
+    })
+    .await;
+}
+
+async fn command(program: &Program, command: &str) -> String {
+    let path = format!("/api/v1/plugins/recorder/{command}");
+    let (status, answer) = http_post(program.address(), &path, "{}").await;
+    assert_eq!(status, 200, "{answer}");
+    answer
+}
+
+async fn is_paused(program: &Program) -> bool {
+    let (_, plugins) = http_get(program.address(), "/api/v1/plugins").await;
+    let plugins: Value = serde_json::from_str(&plugins).unwrap();
+    plugins["items"][0]["paused"].as_bool().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pause_outlives_its_replica_until_it_is_resumed() {
+    let world = World::start().await;
+    world.create_pod("first", "nginx");
+    let mut holder = recorder(&world, 0).await;
+    has_recorded(&holder, "first").await;
+    let mut standby = recorder(&world, 1).await;
+    command(&holder, "pause").await;
+    holder.signal("-KILL").await;
+    holder.exit_code().await;
+    standby.logged("shared state opened").await;
+    until("the pause", async || {
+        is_paused(&standby)
+            .await
+            .then_some(())
+            .ok_or_else(|| "not paused".to_owned())
+    })
+    .await;
+    world.create_pod("second", "nginx");
+    // Long enough for a call.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(recorded(&standby), [""; 0]);
+
+    command(&standby, "resume").await;
+    has_recorded(&standby, "second").await;
+    let next = recorder(&world, 0).await;
+    standby.signal("-TERM").await;
+    standby.exit_code().await;
+    world.create_pod("third", "nginx");
+    has_recorded(&next, "third").await;
+    assert!(!is_paused(&next).await);
+}
+
+async fn letters(program: &Program) -> Vec<Value> {
+    let (_, letters) = http_get(program.address(), "/api/v1/dead-letters").await;
+    let letters: Value = serde_json::from_str(&letters).unwrap();
+    letters["items"].as_array().unwrap().clone()
+}
+
+async fn letters_are(program: &Program, expected: &[&str]) {
+    until("the dead letters", async || {
+        let letters = letters(program).await;
+        let names: Vec<&str> = letters.iter().filter_map(|letter| letter["name"].as_str()).collect();
+        (names == expected).then_some(()).ok_or_else(|| format!("{letters:?}"))
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dead_letters_outlive_their_replica_until_a_retry_succeeds() {
+    let world = World::start().await;
+    world.create_pod("fails-0", "nginx");
+    let mut holder = recorder(&world, 0).await;
+    letters_are(&holder, &["fails-0"]).await;
+    let error = letters(&holder).await[0]["error"].clone();
+    let mut standby = recorder(&world, 1).await;
+    holder.signal("-TERM").await;
+    holder.exit_code().await;
+    letters_are(&standby, &["fails-0"]).await;
+    assert_eq!(letters(&standby).await[0]["error"], error);
+    assert_eq!(recorded(&standby), [""; 0], "it is not called for a dead letter");
+
+    // The first call of its instance fails, too.
+    command(&standby, "requeue").await;
+    has_recorded(&standby, "fails-0").await;
+    letters_are(&standby, &["fails-0"]).await;
+    command(&standby, "requeue").await;
+    letters_are(&standby, &[]).await;
+    let next = recorder(&world, 0).await;
+    standby.signal("-TERM").await;
+    standby.exit_code().await;
+    world.create_pod("last", "nginx");
+    has_recorded(&next, "last").await;
+    letters_are(&next, &[]).await;
 }

@@ -415,7 +415,7 @@ async fn file_formats() {
     let snapshot = [&lines[0], &lines[1], lines.last().unwrap()]
         .map(|line| line.as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" "));
     assert_snapshot!(format!("{format:?}: {}\ncache: {suffixes:?}\nsnapshot: {}", tables.join(" "), snapshot.join(" / ")), @r#"
-    "informant-state 2": dead_letters ended handlers meta objects open plugin_keys requeues sources
+    "informant-state 2": dead_letters ended handlers meta objects open plugin_keys requeues shared_rows sources
     cache: {"cwasm", "sha256", "wasm"}
     snapshot: objects random revision snapshot / group object plural version / end
     "#);

@@ -195,7 +195,10 @@ impl InformerLoop {
         self.deliver_after_predecessors(listener);
         let takeover = match beginning {
             Beginning::Start => None,
-            Beginning::Takeover(takeover) => Some(self.resume_of(takeover)),
+            Beginning::Takeover(takeover, dead_letters) => Some(ResumeState {
+                dead_letters,
+                ..self.resume_of(takeover)
+            }),
         };
         let (feed, snapshot) = (listener.feed(), store.published());
         match (durable, takeover) {

@@ -47,7 +47,7 @@ impl KeyBatch {
     }
 }
 
-/// Deletes the keys of all plugins but these.
+/// Deletes the keys of all plugins but these, and what only a copy of shared state has: it would be out of date.
 pub(crate) fn keep_only(store: &mut TableStore, plugins: &BTreeSet<String>) {
     let mut gone: BTreeMap<String, usize> = BTreeMap::new();
     // On failure, the next start deletes them.
@@ -60,6 +60,7 @@ pub(crate) fn keep_only(store: &mut TableStore, plugins: &BTreeSet<String>) {
             }
             stays
         };
+        tables.shared_rows.retain(|_, _| false)?;
         Ok(tables.plugin_keys.retain(|key, _| stays(key))?)
     });
     if deleted.is_ok() {

@@ -21,7 +21,7 @@ pub enum CopyError {
     #[error(transparent)]
     Open(#[from] OpenError),
     /// The file can be neither read nor written.
-    #[error("cannot copy plugin keys from or to the state database: {0}")]
+    #[error("cannot copy shared state from or to the state database: {0}")]
     Database(#[from] Box<redb::Error>),
     /// The target has rows.
     #[error("the target has {rows} rows already: nothing was copied; replace them with --replace")]
@@ -29,15 +29,6 @@ pub enum CopyError {
         /// How many.
         rows: usize,
     },
-}
-
-/// What was copied.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Copied {
-    /// How many rows.
-    pub rows: usize,
-    /// Rows for which the target has no place: a file has the keys of plugins only.
-    pub left_out: usize,
 }
 
 impl SharedJournal {
@@ -48,19 +39,16 @@ impl SharedJournal {
     }
 
     /// Adds rows, which the next writes contain: step until it [is written](Self::is_written). With `replace`, all
-    /// others are deleted.
+    /// others are deleted. Returns how many were added.
     ///
     /// # Errors
     /// [`CopyError::NotEmpty`] if there are rows, without `replace`.
-    pub fn import(&mut self, rows: Vec<Row>, replace: bool) -> Result<Copied, CopyError> {
+    pub fn import(&mut self, rows: Vec<Row>, replace: bool) -> Result<usize, CopyError> {
         let present = self.table.rows();
         if !present.is_empty() && !replace {
             return Err(CopyError::NotEmpty { rows: present.len() });
         }
-        let copied = Copied {
-            rows: rows.len(),
-            left_out: 0,
-        };
+        let copied = rows.len();
         let gone = present.into_iter().map(|row| (row.key, None));
         let added = rows.into_iter().map(|row| (row.key, Some(row.value)));
         self.table.change(gone.chain(added));
@@ -68,7 +56,8 @@ impl SharedJournal {
     }
 }
 
-/// The keys of all plugins in the file of a daemon that is stopped.
+/// The rows in the file of a daemon that is stopped: the keys of all plugins, and what a copy of shared state has
+/// besides.
 ///
 /// # Errors
 /// [`CopyError`] if it is in use, or cannot be read.
@@ -82,50 +71,65 @@ pub fn export_file(path: &Path) -> Result<Vec<Row>, CopyError> {
         let mut rows = Vec::new();
         for found in tables.plugin_keys.iter()? {
             let (key, value) = found?;
-            let key = row_key(key.value()).map_err(damaged)?;
+            let key = row_key(RowKind::Key, key.value()).map_err(damaged)?;
             let value = value.value().into();
             rows.push(Row { key, value });
         }
+        for found in tables.shared_rows.iter()? {
+            let (key, value) = found?;
+            let key = shared_row_key(key.value()).map_err(damaged)?;
+            let value = value.value().into();
+            rows.push(Row { key, value });
+        }
+        rows.sort_by(|one, other| one.key.cmp(&other.key));
         Ok(rows)
     });
     Ok(rows.map_err(Box::new)?)
 }
 
-/// Writes the keys of plugins to the file of a daemon that is stopped, in one transaction. With `replace`, all others
-/// are deleted.
+/// Writes rows to the file of a daemon that is stopped, in one transaction. With `replace`, all others are deleted.
+/// Returns how many were written.
 ///
 /// # Errors
-/// [`CopyError`] if it is in use, cannot be written, or has keys and `replace` is not set.
-pub fn import_file(path: &Path, rows: &[Row], replace: bool) -> Result<Copied, CopyError> {
+/// [`CopyError`] if it is in use, cannot be written, or has rows and `replace` is not set.
+pub fn import_file(path: &Path, rows: &[Row], replace: bool) -> Result<usize, CopyError> {
     let mut store = TableStore::open(path.to_owned(), None, StateMetrics::default())?;
-    let keys = || rows.iter().filter(|row| row.key.kind == RowKind::Key);
     let written = store.write(|tables| {
-        let present = tables.plugin_keys.iter()?.count();
+        let present = tables.plugin_keys.iter()?.count() + tables.shared_rows.iter()?.count();
         if present > 0 && !replace {
             return Ok(Err(present));
         }
         tables.plugin_keys.retain(|_, _| false)?;
-        for Row { key, value } in keys() {
+        tables.shared_rows.retain(|_, _| false)?;
+        for Row { key, value } in rows {
             let row_key = schema::plugin_key(&key.plugin, &key.key);
-            tables.plugin_keys.insert(&row_key[..], &value[..])?;
+            match key.kind {
+                RowKind::Key => drop(tables.plugin_keys.insert(&row_key[..], &value[..])?),
+                kind => {
+                    let row_key = [&[kind as u8], &row_key[..]].concat();
+                    tables.shared_rows.insert(&row_key[..], &value[..])?;
+                }
+            }
         }
         Ok(Ok(()))
     });
     match written.map_err(Box::new)? {
         Err(rows) => Err(CopyError::NotEmpty { rows }),
-        Ok(()) => Ok(Copied {
-            rows: keys().count(),
-            left_out: rows.len() - keys().count(),
-        }),
+        Ok(()) => Ok(rows.len()),
     }
 }
 
-fn row_key(bytes: &[u8]) -> Result<RowKey, RowError> {
+fn shared_row_key(bytes: &[u8]) -> Result<RowKey, RowError> {
+    let (kind, bytes) = bytes.split_first().ok_or(RowError::Malformed)?;
+    row_key(RowKind::of(*kind).ok_or(RowError::Malformed)?, bytes)
+}
+
+fn row_key(kind: RowKind, bytes: &[u8]) -> Result<RowKey, RowError> {
     let text = std::str::from_utf8(bytes).map_err(|_| RowError::Malformed)?;
     let (plugin, key) = text.split_once('\0').ok_or(RowError::Malformed)?;
     Ok(RowKey {
         plugin: Arc::from(plugin),
-        kind: RowKind::Key,
+        kind,
         key: Arc::from(key),
     })
 }

@@ -94,6 +94,6 @@ fn restore(group: &str) -> String {
 fn or_start_empty(group: &str) -> String {
     format!(
         ", or start with empty state: kubectl delete secret -l {SECRET_GROUP_LABEL}={group}, which loses what plugins \
-         remember, pauses, dead letters, and what was acknowledged"
+         remember, pauses and dead letters"
     )
 }

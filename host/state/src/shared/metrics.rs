@@ -45,6 +45,8 @@ series! {
     ends_dropped: Counter, "shared_state_ends_dropped",
         "Events that did not end because the lease was lost before their changes were written; the next holder delivers \
          them again";
+    letters_dropped: Counter, "shared_state_letters_dropped",
+        "Dead letters that were not stored, because those of all plugins take 4 MiB; a takeover loses them";
 }
 
 impl SharedMetrics {
@@ -52,6 +54,11 @@ impl SharedMetrics {
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// A dead letter does not fit.
+    pub fn count_dropped_letter(&self) {
+        self.letters_dropped.inc();
     }
 
     pub(crate) fn set_failure(&self, failure: Option<String>) {

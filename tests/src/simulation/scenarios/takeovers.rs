@@ -52,7 +52,7 @@ async fn away_and_back(stage: Arc<Stage>) {
     handler.resume(world);
     let begun = watched
         .named
-        .begin_listener(handler.listener.clone(), |_| Beginning::Takeover(takeover));
+        .begin_listener(handler.listener.clone(), |_| Beginning::Takeover(takeover, None));
     begun.expect("the informer runs");
     stage.pass(10).await;
     let expected = [

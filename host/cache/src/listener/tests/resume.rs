@@ -242,7 +242,7 @@ fn restored_dead_letters_are_listed_requeued_and_bounded() {
     let resume = ResumeState {
         deletes: Vec::new(),
         accepted: accepted(&[("b", "u", "3")]),
-        dead_letters: vec![letter("x", "1"), letter("y", "2"), letter("b", "3")],
+        dead_letters: Some(vec![letter("x", "1"), letter("y", "2"), letter("b", "3")]),
         ..ResumeState::default()
     };
     rig.listener.feed().attach_resumed(PODS, &snapshot, resume, rig.now);

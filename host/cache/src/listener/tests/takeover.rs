@@ -283,3 +283,56 @@ fn handed_over_events_are_not_discarded_and_the_listener_returns() {
     rig.take_over(2, takeover(None, true), Vec::new());
     assert_eq!(rig.drain(), "add a@2 takeover\nsynced takeover\n");
 }
+
+#[test]
+fn takeover_restores_dead_letters_of_present_states() {
+    let letter = |name: &str, version: Option<&str>| DeadLetter {
+        source: PODS,
+        key: key(name).to_key(),
+        event: version.map_or("delete", |_| "update"),
+        resource_version: version.map(str::to_owned),
+        reason: Reason::Watch,
+        error: "no".to_owned(),
+        result: "permanent",
+        attempts: 3,
+        received: Moment::ZERO,
+        given_up: Moment::ZERO,
+        age_before: seconds(60),
+        delete: version.is_none().then(|| LastDelete {
+            last: Some(state(name, "u", 4, 0)),
+            final_state_unknown: false,
+        }),
+    };
+    let left = vec![
+        letter("a", Some("1")),
+        letter("b", Some("5")),
+        letter("gone", Some("3")),
+        letter("x", None),
+    ];
+    let own = ResumeState {
+        dead_letters: Some(vec![letter("c", Some("9"))]),
+        accepted: Some(Arc::default()),
+        ..ResumeState::default()
+    };
+    let mut rig = three();
+    let takeover = ResumeState::of_takeover(takeover(Some(9), false), Vec::new());
+    let takeover = ResumeState {
+        dead_letters: Some(left),
+        ..takeover
+    };
+    rig.resume(9, own.then(takeover));
+    assert_eq!(
+        rig.drain(),
+        "synced takeover\n",
+        "all was accepted, or is a dead letter"
+    );
+    let letters = rig.listener.ledger().dead_letters();
+    let names: Vec<_> = letters.iter().map(|letter| letter.key.name()).collect();
+    assert_eq!(names, ["b", "x"], "those of the other process, of present states");
+    for letter in letters {
+        let requeued = rig.listener.control().requeue(PODS, letter.key.as_ref(), rig.now);
+        assert_eq!(requeued, RequeueResult::Queued);
+    }
+    rig.drain();
+    assert!(rig.listener.ledger().dead_letters().is_empty());
+}

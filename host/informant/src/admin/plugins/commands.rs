@@ -73,6 +73,7 @@ pub(in crate::admin) async fn resume(
     let Json(Empty {}) = body.map_err(|error| AdminError::new(Code::Invalid, error.body_text()))?;
     let plugin = loaded(&state.registry, &name)?;
     let resumed = plugin.resume().await;
+    state.registry.keep_pause(&plugin, &*state.environment).await;
     if resumed {
         tracing::info!(target: AUDIT_TARGET, plugin = %name, user = caller.name(), "plugin resumed");
     }
@@ -108,6 +109,7 @@ pub(in crate::admin) async fn pause(
     let Json(Empty {}) = body.map_err(|error| AdminError::new(Code::Invalid, error.body_text()))?;
     let plugin = loaded(&state.registry, &name)?;
     let paused = plugin.pause().await;
+    state.registry.keep_pause(&plugin, &*state.environment).await;
     if paused {
         tracing::info!(target: AUDIT_TARGET, plugin = %name, user = caller.name(), "plugin paused");
     }

@@ -145,6 +145,7 @@ fn assert_others(text: &str) {
     informant_shared_state_ends_dropped counter {}
     informant_shared_state_errors counter {}
     informant_shared_state_failing gauge {}
+    informant_shared_state_letters_dropped counter {}
     informant_shared_state_rewrites counter {}
     informant_shared_state_unwritten_seconds gauge {}
     informant_shared_state_writes counter {}

@@ -57,7 +57,7 @@ impl Process {
     }
 
     fn take_over(&self, watermark: Option<u64>, all_objects: bool) {
-        self.begin(Beginning::Takeover(Takeover { watermark, all_objects }));
+        self.begin(Beginning::Takeover(Takeover { watermark, all_objects }, None));
     }
 
     fn watermark(&self) -> Option<u64> {

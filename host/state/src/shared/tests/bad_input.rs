@@ -52,8 +52,8 @@ fn missing_secrets_are_named_and_both_ways_out() {
             format!(
                 "the Secret {name} is missing, and others of the group are there: it was deleted; restore all Secrets of \
                  the group from one backup, or start with empty state: kubectl delete secret -l \
-                 informant.dev/state=informant, which loses what plugins remember, pauses, dead letters, and what was \
-                 acknowledged"
+                 informant.dev/state=informant, which loses what plugins remember, pauses and dead \
+                 letters"
             )
         );
     }

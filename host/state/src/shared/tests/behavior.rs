@@ -58,7 +58,7 @@ fn many_changes_are_written_once_per_interval() {
     for text in ["2", "3"] {
         replica.set("k", text);
     }
-    let other = replica.journal.space("q", RowKind::Watermark);
+    let other = replica.journal.space("q", RowKind::Pause);
     other.commit(change("source", "7"), None);
     replica.settle(&mut server);
     assert_eq!(replica.took(), format!("update {JOURNAL}"), "one write for all plugins");
@@ -67,7 +67,7 @@ fn many_changes_are_written_once_per_interval() {
     assert_eq!(replica.took(), "", "idle");
     let next = Replica::open("b", &mut server);
     assert_eq!(next.get("k").as_deref(), Some("3"));
-    assert_eq!(next.journal.space("q", RowKind::Watermark).get("source"), value("7"));
+    assert_eq!(next.journal.space("q", RowKind::Pause).get("source"), value("7"));
     assert_eq!(next.journal.epoch(), 2);
 }
 
