@@ -1,5 +1,5 @@
-//! Replicas that are killed, stopped and cut off: no write of a former holder follows one of its successor, and nothing
-//! is lost.
+//! Replicas that are killed, stopped and cut off: no write of a former holder follows one of its successor, nothing is
+//! lost, and what the handler remembers is what its calls confirmed.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,6 +13,7 @@ use informant_cache::{Catalog, EventContext, EventHandler, HandlerError};
 use informant_informer::{InformerMetrics, SharedInformer, SourceSpec, TokioEnvironment};
 use informant_object::{KeyRef, Object};
 use informant_spec::GroupVersionResource;
+use informant_state::{Row, RowKind, export_file};
 use informant_tests::chaos::{ChaosProxy, Mode};
 use informant_tests::client::Client;
 use informant_tests::cluster::{Cluster, Kind, Login};
@@ -36,13 +37,17 @@ const REPLICAS: usize = 3;
 /// that does nothing else. Here other tests run at the same time.
 const FAST_MAX: Duration = Duration::from_secs(15);
 
-/// Each term of the handler has a number of its own, which each of its writes carries.
-const WRITER: &str = r#"import { kube } from "informant";
+/// Each term of the handler has a number of its own, which each of its writes carries. They carry the number of calls
+/// for the object, too, which `kv` remembers.
+const WRITER: &str = r#"import { kube, kv } from "informant";
 const term = Math.random().toString(36).slice(2);
 const write = (rev, event) => {
   const name = `copy-${event.name}`;
   const metadata = { name, namespace: event.namespace };
-  const copy = { apiVersion: "v1", kind: "ConfigMap", metadata, data: { rev, term, of: event.uid } };
+  const calls = (kv.get(name) ?? 0) + 1;
+  kv.set(name, calls);
+  const data = { rev, term, of: event.uid, calls: String(calls) };
+  const copy = { apiVersion: "v1", kind: "ConfigMap", metadata, data };
   kube.defer.apply({ resource: "v1/configmaps", namespace: event.namespace, name }, copy, { force: true });
 };
 export const onAdd = (map, event) => write(map.data.value, event);
@@ -51,6 +56,7 @@ export const onDelete = (map, event) => write("gone", event);
 "#;
 
 const CONFIG: &str = "[ha]\ngroup = \"informant\"\nspeed = \"fast\"\nnamespace = \"default\"\n\n\
+    [state]\nstore = \"kubernetes\"\n\n\
     [informer.maps]\nresource = \"v1/configmaps\"\nnamespaces = [\"default\"]\nlabel-selector = \"app=test\"\n\n\
     [plugin.writer]\nscript = \"writer.js\"\ninformers = [\"maps\"]\n\
     allow.kube = [{ verbs = [\"patch\", \"create\"], resource = \"v1/configmaps\", namespaces = [\"default\"] }]\n";
@@ -68,6 +74,8 @@ struct Write {
     name: String,
     term: String,
     rev: String,
+    /// How often the handler was called for the object, as it remembers.
+    calls: u64,
     at: Instant,
 }
 
@@ -86,6 +94,7 @@ impl Writes {
             name: name.to_owned(),
             term: text("term"),
             rev: text("rev"),
+            calls: text("calls").parse().unwrap_or_default(),
             at: Instant::now(),
         });
     }
@@ -94,10 +103,17 @@ impl Writes {
         self.0.lock().expect("no holder panics").clone()
     }
 
-    /// Nothing that one term has written follows what another one has written after it, to the same object.
+    /// Nothing that one term has written follows what another one has written after it, to the same object. A call is
+    /// confirmed once the next one for the object was made, so the numbers of calls never fall.
     fn check(&self) -> Result<()> {
         let mut terms: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for Write { name, term, rev, .. } in self.all() {
+        let mut before: BTreeMap<String, u64> = BTreeMap::new();
+        for Write {
+            name, term, rev, calls, ..
+        } in self.all()
+        {
+            let last = before.insert(name.clone(), calls).unwrap_or_default();
+            ensure!(last <= calls, "{name}: {term} remembers {calls} calls after {last}");
             let of_object = terms.entry(name.clone()).or_default();
             match of_object.iter().position(|known| *known == term) {
                 Some(place) if place + 1 < of_object.len() => {
@@ -255,6 +271,27 @@ async fn holder(replicas: &[Replica]) -> Result<usize> {
     .await
 }
 
+/// The numbers of calls that the handler remembers, by object. No replica runs.
+async fn remembered(cluster: &Cluster, replica: &Replica) -> Result<BTreeMap<String, u64>> {
+    let copy = cluster.folder().join("copy.redb");
+    let mut command = Command::new(guests::informant()?);
+    command
+        .args(["state", "copy", "--from=kubernetes", "--to=file"])
+        .arg(format!("--file={}", copy.display()))
+        .arg(format!("--config={}", replica.folder.join("config.toml").display()))
+        .arg(format!("--kubeconfig={}", cluster.kubeconfig().display()));
+    let copied = command.output().await?;
+    ensure!(copied.status.success(), "{}", String::from_utf8_lossy(&copied.stderr));
+    let rows = export_file(&copy)?
+        .into_iter()
+        .filter(|row| row.key.kind == RowKind::Key);
+    let number = |row: Row| {
+        let name = row.key.key.strip_prefix("copy-").context("another key")?;
+        anyhow::Ok((name.to_owned(), serde_json::from_slice(&row.value)?))
+    };
+    rows.map(number).collect()
+}
+
 async fn run(kind: Kind) -> Result<()> {
     let cluster = Cluster::start(kind).await?;
     let client = cluster.client().await?;
@@ -323,6 +360,19 @@ async fn run(kind: Kind) -> Result<()> {
     })
     .await?;
     writes.check()?;
+    for replica in &mut replicas {
+        replica.daemon.process().signal("TERM").await?;
+        replica.daemon.process_mut().wait_for_end(WITHIN).await?;
+    }
+    let calls = writes.all().into_iter().map(|write| (write.name, write.calls));
+    let (calls, remembered) = (
+        calls.collect::<BTreeMap<_, _>>(),
+        remembered(&cluster, &replicas[0]).await?,
+    );
+    ensure!(
+        remembered == calls,
+        "{remembered:?} is remembered, and {calls:?} were written"
+    );
     #[expect(clippy::print_stdout, reason = "the figures are the result of the long form")]
     {
         println!(
