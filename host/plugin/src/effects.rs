@@ -99,6 +99,11 @@ impl Effects {
         may_act
     }
 
+    /// Whether another process may act.
+    pub(crate) fn has_replicas(&self) -> bool {
+        self.gate.is_some()
+    }
+
     /// Whether the plugin may be called, and have effects.
     pub(crate) fn may_act(&self) -> bool {
         self.remaining().is_some()

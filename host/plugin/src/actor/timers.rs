@@ -17,6 +17,7 @@
 mod schedule;
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -27,9 +28,9 @@ use informant_spec::TimerSpec;
 use jiff::Timestamp;
 
 use self::schedule::{Run, Timer};
-use crate::actor::PluginContext;
+use crate::actor::{ActorKind, PluginContext};
 use crate::component::manifest::Manifest;
-use crate::engine::wait;
+use crate::engine::wait::{self, TooLate};
 use crate::instance::config::PluginConfig;
 use crate::status::{EndedRun, TimerStatus};
 use crate::sync::lock;
@@ -40,7 +41,8 @@ const GIVEN_UP_WARNINGS_MAX: usize = 10;
 /// See [`GIVEN_UP_WARNINGS_MAX`]: 60 s.
 const GIVEN_UP_WARNING_PERIOD: Duration = Duration::from_secs(60);
 
-/// How long the records may take to be read before they are unknown: 10 s.
+/// How long the records may take to be read before they are unknown: 10 s, the time in which a disk answers. With
+/// replicas the wait goes on while this one may act: its predecessor has made runs, and the API server may be slow.
 const RECORDS_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// The timers of one plugin; none that are not in its manifest.
@@ -262,16 +264,29 @@ impl PluginContext {
         }
     }
 
-    /// None, and a line about it: they cannot be read.
+    /// None if the plugin stands by meanwhile; and with a line about it if they cannot be read.
     async fn recorded_runs(&self) -> Option<Records> {
-        let records = self.capabilities.kv.recorded_runs();
-        let problem = match wait::at_most(&*self.runtime.env, RECORDS_TIME_MAX, records).await {
-            Ok(Ok(records)) => return Some(records),
-            Ok(Err(error)) => error.message,
-            Err(_) => format!("reading them took more than {RECORDS_TIME_MAX:?}"),
+        let read = self
+            .ends_calls(ActorKind::Events)
+            .run_until_cancelled_owned(self.read_runs())
+            .await;
+        let problem = match read? {
+            Ok(records) => return Some(records),
+            Err(problem) => problem,
         };
         let plugin: &str = self.counters.plugin();
         tracing::warn!(plugin, error = %problem, "plugin timers have no record; missed runs are unknown");
         None
+    }
+
+    async fn read_runs(&self) -> Result<Records, String> {
+        let mut records = pin!(self.capabilities.kv.recorded_runs());
+        loop {
+            match wait::at_most(&*self.runtime.env, RECORDS_TIME_MAX, records.as_mut()).await {
+                Ok(read) => return read.map_err(|error| error.message),
+                Err(TooLate) if self.effects.has_replicas() && self.effects.may_act() => {}
+                Err(TooLate) => return Err(format!("reading them took more than {RECORDS_TIME_MAX:?}")),
+            }
+        }
     }
 }

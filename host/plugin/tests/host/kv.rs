@@ -29,7 +29,7 @@ impl Keys {
         self.0.lock().unwrap().holds = true;
     }
 
-    fn set_stuck(&self, is_stuck: bool) {
+    pub(crate) fn set_stuck(&self, is_stuck: bool) {
         self.0.lock().unwrap().is_stuck.send_replace(is_stuck);
     }
 

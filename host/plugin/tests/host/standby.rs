@@ -259,6 +259,33 @@ async fn timers_continue_from_the_record_of_runs() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_record_of_runs_is_awaited_while_the_replica_acts() {
+    let world = timers::world();
+    let plugin = timers::start(&world, timers::spec(json!({}))).await;
+    let mut seen = 0;
+    pass(&world, &plugin, 15).await;
+    plugin.stand_by().await;
+    ran(&world, &mut seen, "");
+    world.keys.set_stuck(true);
+    for _ in 0..2 {
+        act(&world, &plugin).await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        // The wait ends with the term.
+        let began = plugin.now();
+        plugin.stand_by().await;
+        assert_eq!(plugin.now(), began);
+    }
+    act(&world, &plugin).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    world.keys.set_stuck(false);
+    pass(&world, &plugin, 1).await;
+    assert_eq!(
+        ran(&world, &mut seen, ""),
+        ["poll 2026-03-28T23:03:10Z missed=17 attempt=0"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_stop_in_standby_is_immediate() {
     let world = World::new();
     let (plugin, mut pods) = standby(&world).await;
