@@ -12,7 +12,7 @@ use informant_object::{Key, Object};
 use crate::handler_state::{Acknowledgements, Ended, HandlerState, OnStart};
 use crate::journal::JournalEntry;
 use crate::key_value::EndedKeys;
-use crate::reconcile::{Difference, LateDeletes, difference, for_each_change};
+use crate::reconcile::{Difference, LateDeletes, difference, for_each_change, stored_ends};
 use crate::schema::{self, EndedRow, HandlerRow, SourceRow};
 use crate::source::{ListenerNames, PersistedSource, source_row};
 use crate::tables::Tables;
@@ -261,7 +261,13 @@ impl PersistedSource {
             .remove(&schema::object_key(self.number, key.as_ref())[..])?;
         let row = row.encode();
         for (name, handler) in &mut self.handlers {
-            let recorded = handler.end(key, uid.as_deref());
+            let recorded = match handler.is_elsewhere {
+                true => {
+                    let known = stored_ends(tables, (self.number, name), key, self.options.cipher.as_ref())?;
+                    handler.end_elsewhere(&known, uid.as_deref())
+                }
+                false => handler.end(key, uid.as_deref()),
+            };
             let metrics = handler.metrics.get_or_insert_with(|| self.metrics.handler(name));
             match recorded {
                 Ok(number) => {
@@ -270,7 +276,7 @@ impl PersistedSource {
                 }
                 Err(limit) => {
                     metrics.dropped(limit, uid.as_deref());
-                    if handler.is_unattached() {
+                    if handler.is_unattached() && !handler.is_elsewhere {
                         // An earlier process may have delivered this incarnation. Beyond the limits it is counted, too.
                         let _ = handler.unstored.add(ended.clone());
                     }
@@ -294,6 +300,10 @@ impl PersistedSource {
         let known = self.handlers.remove(&name);
         let is_verified = known.is_some();
         let mut handler = known.unwrap_or_else(HandlerState::all_open);
+        if std::mem::take(&mut handler.is_elsewhere) {
+            handler.tombstones = 0;
+            self.read_open(tables, &name, &mut handler)?;
+        }
         handler.listener = Some(listener.clone());
         handler.on_start = on_start;
         let accepts = on_start == OnStart::Continue && !handler.all_open;

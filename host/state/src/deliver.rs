@@ -69,6 +69,7 @@ impl PersistedSource {
         handler.on_start = on_start;
         handler.attached_unread = true;
         handler.all_open = true;
+        handler.is_elsewhere = false;
         true
     }
 

@@ -17,7 +17,8 @@ pub const OPEN_KEYS_CHECKED_MAX: usize = 1_024;
 
 /// How many deletes are stored for one handler and source while it does not acknowledge them. Further ones are not
 /// stored, and are counted in `state_tombstones_dropped`: after a restart they are missing. A handler that is not
-/// attached yet receives them in this process.
+/// attached yet receives them in this process. With replicas it does not: what a takeover delivers is
+/// [kept](informant_cache::KeptDeletes) for all sources.
 pub const TOMBSTONES_MAX: usize = 100_000;
 
 /// How many incarnations of one key are stored for one handler while it does not acknowledge their deletes. Further
@@ -39,8 +40,13 @@ pub enum OnStart {
 }
 
 /// A handler's state for one source.
+///
+/// While another process calls the handler, only that one learns what is acknowledged, so that nothing would become
+/// less here: the handler counts as behind in all keys, and its open keys and deletes are in the file alone.
 #[derive(Debug, Default)]
 pub(crate) struct HandlerState {
+    /// Another process calls it, or may.
+    pub(crate) is_elsewhere: bool,
     /// The attached listener, also one that is about to be attached.
     pub(crate) listener: Option<ListenerHandle>,
     pub(crate) on_start: OnStart,
@@ -50,7 +56,7 @@ pub(crate) struct HandlerState {
     pub(crate) all_open: bool,
     /// The open keys in the database, each with its incarnations whose deletes are not acknowledged, oldest first.
     pub(crate) open: BTreeMap<Key, Vec<Incarnation>>,
-    /// How many incarnations `open` has.
+    /// How many incarnations `open` has; those in the file while another process calls it.
     pub(crate) tombstones: usize,
     /// Deletes that are not stored because of a limit, and that come with its attachment.
     pub(crate) unstored: UnpersistedDeletes,
@@ -121,6 +127,27 @@ impl HandlerState {
         is_new
     }
 
+    /// Another process calls it from now on.
+    pub(crate) fn release(&mut self) {
+        *self = Self {
+            is_elsewhere: true,
+            on_start: self.on_start,
+            tombstones: self.tombstones,
+            has_requeues: self.has_requeues,
+            stored_row: self.stored_row.take(),
+            metrics: self.metrics.take(),
+            ..Self::all_open()
+        };
+    }
+
+    /// How many keys it has not acknowledged, as far as they are stored one by one.
+    pub(crate) fn open_len(&self) -> usize {
+        match self.is_elsewhere {
+            true => self.tombstones,
+            false => self.open.len(),
+        }
+    }
+
     /// Closes a key. Returns its incarnations.
     pub(crate) fn close(&mut self, key: &Key) -> Vec<Incarnation> {
         let incarnations = self.open.remove(key).unwrap_or_default();
@@ -143,15 +170,32 @@ impl HandlerState {
     /// one of what is known of it.
     pub(crate) fn end(&mut self, key: &Key, uid: Option<&str>) -> Result<u32, EndLimit> {
         let known = self.open.get(key).map_or(&[][..], Vec::as_slice);
+        let (number, is_new) = self.row_of(known, uid)?;
+        if is_new {
+            let uid = uid.map(Box::from);
+            self.add(key.clone(), Incarnation { number, uid });
+        }
+        Ok(number)
+    }
+
+    /// The same while another process calls it: `known` is what the file has of the key.
+    pub(crate) fn end_elsewhere(&mut self, known: &[Incarnation], uid: Option<&str>) -> Result<u32, EndLimit> {
+        let (number, is_new) = self.row_of(known, uid)?;
+        self.tombstones += usize::from(is_new);
+        Ok(number)
+    }
+
+    /// The number of the row for the end of an incarnation of a key, and whether it is a new one.
+    fn row_of(&self, known: &[Incarnation], uid: Option<&str>) -> Result<(u32, bool), EndLimit> {
         let same = known.iter().find(|one| uid.is_some() && one.uid.as_deref() == uid);
         if let Some(same) = same {
-            return Ok(same.number);
+            return Ok((same.number, false));
         }
         if let Some(last) = known
             .last()
             .filter(|_| seeded_bug(SeededBug::OnlyLastIncarnationStored))
         {
-            return Ok(last.number);
+            return Ok((last.number, false));
         }
         if known.len() >= INCARNATIONS_MAX {
             return Err(EndLimit::OfKey);
@@ -159,10 +203,7 @@ impl HandlerState {
         if self.tombstones >= TOMBSTONES_MAX {
             return Err(EndLimit::OfHandler);
         }
-        let number = known.last().map_or(0, |last| last.number.wrapping_add(1));
-        let uid = uid.map(Box::from);
-        self.add(key.clone(), Incarnation { number, uid });
-        Ok(number)
+        Ok((known.last().map_or(0, |last| last.number.wrapping_add(1)), true))
     }
 
     /// Forgets incarnations of an open key. Returns whether none is left.

@@ -8,6 +8,7 @@ use informant_cache::{ListenerHandle, Moment, Reason, Snapshot};
 use informant_object::{Key, KeyRef, Object};
 use redb::ReadableTable as _;
 
+use crate::cipher::Cipher;
 use crate::handler_state::{Ended, HandlerState, Incarnation};
 use crate::journal::JournalEntry;
 use crate::schema::{self, EndedRow, HandlerRow, RowError};
@@ -53,11 +54,20 @@ impl PersistedSource {
                 handler.listener = before.listener.clone();
                 handler.on_start = before.on_start;
                 handler.attached_unread = before.attached_unread;
+                handler.is_elsewhere = before.is_elsewhere;
                 handler.replay_seen = before.replay_seen;
                 handler.unstored = std::mem::take(&mut before.unstored);
                 handler.metrics = before.metrics.take();
             }
-            self.read_open(tables, &name, &mut handler)?;
+            handler.is_elsewhere |= self.options.has_replicas && handler.listener.is_none();
+            match handler.is_elsewhere {
+                true => {
+                    handler.all_open = true;
+                    let prefix = schema::open_prefix(self.number, &name);
+                    handler.tombstones = with_prefix(&tables.ended, &prefix)?.count();
+                }
+                false => self.read_open(tables, &name, &mut handler)?,
+            }
             known.insert(name, handler);
         }
         // Of the others nothing is stored. Nothing may fail from here on: a handler that were dropped here would
@@ -79,7 +89,12 @@ impl PersistedSource {
         Ok(())
     }
 
-    fn read_open(&self, tables: &Tables<'_>, name: &str, handler: &mut HandlerState) -> Result<(), redb::Error> {
+    pub(crate) fn read_open(
+        &self,
+        tables: &Tables<'_>,
+        name: &str,
+        handler: &mut HandlerState,
+    ) -> Result<(), redb::Error> {
         let prefix = schema::open_prefix(self.number, name);
         for found in with_prefix(&tables.open, &prefix)? {
             handler.open(&schema::key_of(found?.0.value(), prefix.len()).map_err(damaged)?);
@@ -275,6 +290,28 @@ impl PersistedSource {
         }
         Ok(accepted)
     }
+}
+
+/// The incarnations in the rows of a key whose deletes the handler of a source has not acknowledged, oldest first.
+pub(crate) fn stored_ends(
+    tables: &Tables<'_>,
+    (source, name): (u32, &str),
+    key: &Key,
+    cipher: Option<&Cipher>,
+) -> Result<Vec<Incarnation>, redb::Error> {
+    let of_handler = schema::open_prefix(source, name).len();
+    let mut prefix = schema::open_key(source, name, key.as_ref());
+    prefix.push(0);
+    let mut ends = Vec::new();
+    for found in with_prefix(&tables.ended, &prefix)? {
+        let (row_key, row) = found?;
+        let (_, number) = schema::incarnation_of(row_key.value(), of_handler).map_err(damaged)?;
+        let row = EndedRow::decode(row.value()).map_err(damaged)?;
+        let last = schema::decode_state(source, key.as_ref(), &row.last, cipher).ok();
+        let uid = last.map(|last| last.uid.into());
+        ends.push(Incarnation { number, uid });
+    }
+    Ok(ends)
 }
 
 /// The changes between two snapshots of one source, deletes first. The final states of deleted objects are unknown.

@@ -32,7 +32,7 @@ pub(crate) struct Recorder {
     store: TableStore,
     shared: Arc<Shared>,
     metrics: StateMetrics,
-    sources: Vec<PersistedSource>,
+    pub(crate) sources: Vec<PersistedSource>,
     /// What could not be deleted while the database failed.
     forgetting: Vec<Purge>,
     stopped: bool,

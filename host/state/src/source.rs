@@ -72,6 +72,8 @@ pub struct SourceOptions {
     pub cipher: Option<Cipher>,
     /// The expected handlers; the rows of others are deleted.
     pub handlers: BTreeSet<String>,
+    /// Whether another process may call the handlers that are not attached.
+    pub has_replicas: bool,
 }
 
 /// The listeners that are handlers with a name that is stable across processes.
@@ -183,8 +185,9 @@ impl PersistedSource {
     /// survives a kill.
     pub(crate) fn report_open_keys(&mut self) {
         for (name, handler) in &mut self.handlers {
+            let open = handler.open_len();
             let metrics = handler.metrics.get_or_insert_with(|| self.metrics.handler(name));
-            metrics.open.set(handler.open.len());
+            metrics.open.set(open);
         }
     }
 
@@ -216,10 +219,7 @@ impl PersistedSource {
         let is_it = |own: &ListenerHandle| own.ptr_eq(listener);
         for handler in self.handlers.values_mut() {
             if handler.listener.as_ref().is_some_and(is_it) {
-                handler.listener = None;
-                handler.all_open = true;
-                (handler.attached_unread, handler.replay_seen) = (false, false);
-                (handler.letters_seen, handler.records_requeues) = (None, false);
+                handler.release();
             }
         }
     }

@@ -62,6 +62,7 @@ fn options() -> SourceOptions {
         request: String::new(),
         cipher: None,
         handlers: BTreeSet::from([HANDLER.to_owned()]),
+        has_replicas: false,
     }
 }
 
@@ -123,12 +124,16 @@ impl Process {
         self.journal().begin(SOURCE, &snapshot, false);
     }
 
-    fn attach(&self, on_start: OnStart) {
+    fn name(&self, on_start: OnStart) {
         self.shared
             .names
             .lock()
             .unwrap()
             .push((self.listener.clone(), HANDLER.to_owned(), on_start));
+    }
+
+    fn attach(&self, on_start: OnStart) {
+        self.name(on_start);
         self.journal().attach(&self.listener, None, Moment::ZERO);
     }
 

@@ -348,6 +348,7 @@ impl DurableSources for Storage {
             request: String::new(),
             cipher: None,
             handlers: HANDLERS.iter().map(|(name, _)| (*name).to_owned()).collect(),
+            has_replicas: false,
         };
         let mut state = locked(&self.0);
         let state = state.as_mut().ok_or("the process was killed")?;

@@ -56,6 +56,7 @@ struct Shared {
     all_plugins: BTreeSet<String>,
     /// The durable informers, each with its cluster.
     durable: BTreeSet<(String, String)>,
+    has_replicas: bool,
 }
 
 /// Persists the sources of one informer.
@@ -133,6 +134,7 @@ impl DurableState {
         shared.plugins = plugins;
         shared.all_plugins = config.plugins.keys().cloned().collect();
         shared.durable = durable;
+        shared.has_replicas = config.ha.is_some();
     }
 
     /// Checks that the sources of `section` can be persisted. Opens the database if they are to be.
@@ -269,19 +271,21 @@ impl DurableSources for Persistence {
             tracing::warn!(%informer, %resource, "secrets not persisted; set `durable-secrets = true` and `durable-key-file` to persist them");
             return Ok(None);
         }
+        let (handlers, has_replicas) = {
+            let shared = self.durables.shared();
+            (
+                shared.plugins.get(informer).cloned().unwrap_or_default(),
+                shared.has_replicas,
+            )
+        };
         let options = SourceOptions {
             identity: identity(spec, &self.url),
             content: self.content,
             form: form(spec, self.content),
             request: request(spec),
             cipher: self.cipher.clone(),
-            handlers: self
-                .durables
-                .shared()
-                .plugins
-                .get(informer)
-                .cloned()
-                .unwrap_or_default(),
+            handlers,
+            has_replicas,
         };
         // Waits for the disk, without blocking other tasks of this thread.
         let source = tokio::task::block_in_place(|| self.state.source(options))?;

@@ -18,6 +18,7 @@ fn options() -> SourceOptions {
         request: String::new(),
         cipher: None,
         handlers: BTreeSet::new(),
+        has_replicas: false,
     }
 }
 

@@ -4,6 +4,7 @@ use informant_cache::KeptDelete;
 use informant_cache::listener::{ResumeState, Takeover};
 
 use super::*;
+use crate::handler_state::{HandlerState, TOMBSTONES_MAX};
 
 fn kept_delete(name: &str, uid: &str, version: u64, gone_by: u64) -> KeptDelete {
     KeptDelete {
@@ -99,4 +100,57 @@ fn takeover_needs_no_row_of_the_handler() {
         "synced",
         "a was accepted elsewhere"
     );
+}
+
+impl Process {
+    fn handler(&self) -> &HandlerState {
+        &self.recorder.sources[0].handlers[HANDLER]
+    }
+}
+
+#[test]
+fn standby_keeps_deletes_in_the_file_alone() {
+    let (folder, path) = super::kept(options());
+    let crashed = folder.path().join("crashed");
+    let mut process = called(&path);
+    process.hand_over();
+    for (name, version) in [("c", 4), ("d", 6), ("d", 8)] {
+        if name == "d" {
+            process.write(object("d", &format!("u{version}"), version - 1));
+        }
+        process.delete(name, version);
+        process.recorder.run_once();
+    }
+    let handler = process.handler();
+    assert!(handler.open.is_empty() && handler.all_open);
+    assert_eq!(handler.tombstones, 3);
+    process.crash(&crashed);
+
+    let with_replicas = SourceOptions {
+        has_replicas: true,
+        ..options()
+    };
+    let mut next = Process::start(&crashed, with_replicas);
+    next.sync([object("b", "u2", 2)]);
+    next.recorder.run_once();
+    let handler = next.handler();
+    assert!(handler.open.is_empty() && handler.all_open);
+    assert_eq!(handler.tombstones, 4, "a is gone, too");
+    next.name(OnStart::Continue);
+    let received = next.take_over(Some(2), false, Vec::new());
+    assert_eq!(received, "delete a@1?, delete c@3, delete d@5, delete d@7, synced");
+}
+
+#[test]
+fn standby_keeps_no_objects_above_the_limit() {
+    let (_folder, path) = super::kept(options());
+    let mut process = called(&path);
+    process.hand_over();
+    let handlers = &mut process.recorder.sources[0].handlers;
+    handlers.get_mut(HANDLER).unwrap().tombstones = TOMBSTONES_MAX;
+    process.delete("c", 4);
+    process.recorder.run_once();
+    assert!(process.handler().unstored.all().is_empty());
+    let source = process.metrics.source("pods", "");
+    assert_eq!(source.handler(HANDLER).tombstones_dropped.get(), 1);
 }
