@@ -125,7 +125,11 @@ impl Member {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Candidates {
     /// The identities of live and ready members, the preferred one first: the newest version first, of these the ones
-    /// that have been ready for [`READY_FOR`], of these by rendezvous hash of pod and work.
+    /// that have been ready for [`READY_FOR`], of these the lowest ordinal of a StatefulSet, then by rendezvous hash of
+    /// pod and work.
+    ///
+    /// A rolling update replaces the lowest ordinal last, so what moves to it moves once more at most: also if the new
+    /// version is not the newest one, or is the same.
     pub order: Vec<Arc<str>>,
     /// A member with a newer version than the own one that has been ready for [`READY_FOR`].
     pub newer: Option<Arc<str>>,
@@ -221,6 +225,7 @@ impl Members {
             Reverse((
                 member.parsed_version.clone(),
                 member.is_settled(now),
+                Reverse(ordinal(&member.pod)),
                 score,
                 Arc::clone(&member.pod),
             ))
@@ -243,6 +248,12 @@ impl Members {
         let ready = ready.filter(|ready| *ready > now);
         live.chain(ready).min().unwrap_or(Moment::NEVER)
     }
+}
+
+/// The number of a pod of a StatefulSet: 2 of `informant-2`. Without one, the largest.
+fn ordinal(pod: &str) -> u32 {
+    let number = pod.rsplit_once('-').and_then(|(_, number)| number.parse().ok());
+    number.unwrap_or(u32::MAX)
 }
 
 fn member(now: Moment, pod: &str, lease: &LeaseRecord, before: Option<&Member>, times: &LeaseTimes) -> Member {

@@ -59,6 +59,64 @@ fn newest_ready_version_is_preferred_and_settles_first() {
     assert_eq!(order(&members, 19, "work"), ["b-1", "c-2", "a-0"]);
 }
 
+/// The pods 0 to 2 of the StatefulSet `set` are replaced from the highest on, by `to`; `holder` holds the Lease before.
+/// Each is ready for a long time before the next one is replaced if `is_slow`. Returns how often the work moves.
+fn moves(set: &str, (from, to): (&str, &str), mut holder: usize, is_slow: bool) -> usize {
+    let mut members = Members::new("old_0".into(), TIMES);
+    let (mut now, mut version, mut moved) = (100, 1, 0);
+    let mut running = [("old", from); 3];
+    let mut renew = |members: &mut Members, seconds: u64, running: &[(&str, &str); 3]| {
+        for (pod, (process, informant)) in running.iter().enumerate() {
+            version += 1;
+            let identity = format!("{process}_{pod}");
+            members.observe(
+                at(seconds),
+                &format!("{set}-{pod}"),
+                Some(&lease(version, &identity, informant, true)),
+            );
+        }
+    };
+    renew(&mut members, 0, &running);
+    renew(&mut members, 10, &running);
+    for pod in (0..3).rev() {
+        renew(&mut members, now, &running);
+        members.observe(at(now), &format!("{set}-{pod}"), None);
+        if holder == pod {
+            let first = order(&members, now, set)[0].clone();
+            holder = first.rsplit('_').next().unwrap().parse().unwrap();
+            moved += 1;
+        }
+        running[pod] = ("new", to);
+        renew(&mut members, now + 1, &running);
+        now += if is_slow { 14 } else { 2 };
+        renew(&mut members, now, &running);
+        // The holder hands over to a newer version.
+        let is_newer =
+            |pod: usize| Version::parse(running[pod].1).unwrap() > Version::parse(running[holder].1).unwrap();
+        let first = order(&members, now, set)[0].clone();
+        let first: usize = first.rsplit('_').next().unwrap().parse().unwrap();
+        if is_slow && is_newer(first) {
+            (holder, moved) = (first, moved + 1);
+        }
+    }
+    moved
+}
+
+#[test]
+fn rolling_update_moves_the_work_at_most_twice() {
+    for set in ["informant", "watcher", "team-a"] {
+        for versions in [("0.1.0", "0.2.0"), ("0.2.0", "0.1.0"), ("0.1.0", "0.1.0")] {
+            for (holder, is_slow) in [(0, false), (1, false), (2, false), (0, true), (1, true), (2, true)] {
+                let moved = moves(set, versions, holder, is_slow);
+                assert!(
+                    moved <= 2,
+                    "{set}, {versions:?}, from {holder}, slow: {is_slow}: {moved}"
+                );
+            }
+        }
+    }
+}
+
 #[test]
 fn interrupted_readiness_and_restarts_begin_to_count_again() {
     let mut members = three();
