@@ -2,7 +2,8 @@
 //!
 //! A process that responds is alive. It is ready if everything that the configuration requires is ready. A source
 //! counts until its first sync, unless `required` says otherwise; one that appeared later, and a kind of a pattern that
-//! cannot be read, never count. With `?verbose` each check has a line, as in kube-apiserver.
+//! cannot be read, never count. One of several replicas also waits until its plugins are compiled. With `?verbose` each
+//! check has a line, as in kube-apiserver.
 //!
 //! Everybody who reaches the port may read this, so it shows states, counts and our own words and codes. Errors are
 //! withheld, as kube-apiserver does: they may quote a plugin, a script, an object, or what an API server said.
@@ -144,7 +145,8 @@ fn checks(registry: &StatusRegistry) -> Vec<ReadinessCheck> {
                 .map(|(cluster, status)| informer(registry, &entry.name, cluster, status)),
         );
     }
-    checks.extend(registry.plugins().iter().map(|entry| plugin(entry)));
+    let is_first_load = registry.loads_for_the_first_time();
+    checks.extend(registry.plugins().iter().map(|entry| plugin(entry, is_first_load)));
     let certificate = registry.configuration().certificate.clone();
     checks.extend(certificate.map(|status| certificate_check(&status)));
     checks
@@ -281,11 +283,14 @@ fn reflector_status(status: &ReflectorStatus) -> String {
     text
 }
 
-fn plugin(entry: &PluginEntry) -> ReadinessCheck {
+fn plugin(entry: &PluginEntry, is_first_load: bool) -> ReadinessCheck {
     let phase = entry.phase();
     let required = entry.section().spec.required;
     let counts = required == Required::Always || !matches!(phase, PluginPhase::Running(_));
-    let gating = Gating::of(required, counts);
+    let gating = match phase {
+        PluginPhase::Loading(_) if is_first_load => Gating::Yes,
+        _ => Gating::of(required, counts),
+    };
     let runbook = super::plugins::runbook(&phase);
     let (passed, text) = match phase {
         PluginPhase::Loading(host) => (false, loading(entry, &host)),

@@ -48,6 +48,8 @@ struct Replicas {
     /// Why it has not.
     not_joined: Mutex<Option<Arc<str>>>,
     watermarks_left_out: AtomicUsize,
+    /// Each plugin was loaded or refused once.
+    has_loaded: AtomicBool,
 }
 
 /// What is known of the replicas.
@@ -333,6 +335,21 @@ impl StatusRegistry {
             (None, Some(reason)) => ReplicasStatus::NotJoined { reason },
             (None, None) => ReplicasStatus::Alone,
         }
+    }
+
+    /// Whether this is one of several replicas whose plugins are loaded for the first time. It could take over the work
+    /// and do none of it, so it is not ready, whatever the plugins require: a rolling update would replace the replicas
+    /// that can call them.
+    pub(crate) fn loads_for_the_first_time(&self) -> bool {
+        let replicas = &self.0.replicas;
+        let is_alone = replicas.group.get().is_none() && lock(&replicas.not_joined).is_none();
+        if is_alone || replicas.has_loaded.load(Ordering::Relaxed) {
+            return false;
+        }
+        let is_loading = |entry: &Arc<PluginEntry>| matches!(entry.phase(), PluginPhase::Loading(_));
+        let loads = self.plugins().iter().any(is_loading);
+        replicas.has_loaded.store(!loads, Ordering::Relaxed);
+        loads
     }
 
     /// Whether plugins act in this process; otherwise the pod of the process that acts, if it is known and another one.

@@ -93,6 +93,25 @@ async fn a_successor_handles_everything_after_a_kill() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_replica_is_ready_when_its_plugins_are_compiled() {
+    let world = World::start().await;
+    world.install("guest-recorder", "recorder.wasm");
+    // Nothing is compiled there.
+    let cache = tempfile::tempdir().unwrap();
+    let environment = [
+        ("HOSTNAME", "informant-0"),
+        ("XDG_CACHE_HOME", cache.path().to_str().unwrap()),
+    ];
+    let program = Program::run_in(&world, CONFIG, &environment).await;
+    let ready = until("the replica to be ready", async || {
+        let (status, checks) = http_get(program.address(), "/readyz?verbose").await;
+        (status == 200).then_some(checks.clone()).ok_or(checks)
+    })
+    .await;
+    assert!(ready.contains("[+]plugin/recorder ok: "), "{ready}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_orderly_stop_hands_over_at_once() {
     let world = World::start().await;
     world.create_pod("web-0", "nginx");
