@@ -1,7 +1,9 @@
 //! The part of a node that tests need: pods of a stored StatefulSet, run as the kubelet runs them.
 //!
 //! ```text
-//! stored StatefulSet ──▶ stored pod        admission checks it and adds the token's volume
+//! stored StatefulSet ──▶ StatefulSet       a pod for each ordinal, replaced one by one
+//!                          ▼
+//!                        stored pod        admission checks it and adds the token's volume
 //!                          │ volumes       ConfigMaps, Secrets and tokens as folders, with the kubelet's links
 //!                          │ container     namespaces of Linux: a root of its own, another user, no capabilities
 //!                          ▼
@@ -11,7 +13,8 @@
 //! The pod's connections to the API server pass through a proxy, so that a test can cut them. Where it differs from a
 //! node:
 //!
-//! - The network and `/proc` are those of the machine, as with `hostNetwork` and `hostPID`. So one pod runs at a time.
+//! - The network and `/proc` are those of the machine, as with `hostNetwork` and `hostPID`. So one pod runs at a time,
+//!   but those of a set with several replicas, each of which has ports of its own by arguments.
 //! - Libraries and programs of the image are those of the machine, mounted read-only.
 //! - Resource limits and the seccomp profile do not apply.
 //! - Readiness is probed more often than the pod asks for.
@@ -21,11 +24,13 @@
 mod container;
 mod image;
 mod probe;
+mod stateful_set;
 mod volumes;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -42,6 +47,7 @@ use crate::wait;
 pub use container::{can_exec, can_run};
 pub use image::Image;
 use probe::Probe;
+pub use stateful_set::StatefulSet;
 use volumes::Volumes;
 
 /// How long an init container may take.
@@ -55,6 +61,9 @@ const PORTS_WITHIN: Duration = Duration::from_secs(120);
 
 /// Pods share the machine's ports.
 static PORTS: Mutex<()> = Mutex::const_new(());
+
+/// How far the ports of one of several replicas are from those of the next one, and of a single replica.
+const PORTS_APART: u16 = 10;
 
 /// Runs pods of one cluster.
 pub struct Kubelet {
@@ -70,13 +79,16 @@ pub struct Pod {
     object: Value,
     volumes: Volumes,
     folder: tempfile::TempDir,
+    /// How much higher its ports are than the manifest says.
+    ports_moved: u16,
 }
 
 /// A pod whose container runs. It is killed when dropped.
-pub struct RunningPod<'k> {
-    pod: &'k Pod,
+pub struct RunningPod {
+    pod: Arc<Pod>,
     process: Process,
-    _ports: MutexGuard<'static, ()>,
+    /// Of a pod whose ports are not moved.
+    _ports: Option<MutexGuard<'static, ()>>,
 }
 
 impl Kubelet {
@@ -135,27 +147,41 @@ impl Kubelet {
     /// # Errors
     /// If the API server does not admit the pod.
     pub async fn admit_pod(&self, namespace: &str, set: &str) -> Result<Value> {
-        let stored = format!("/apis/apps/v1/namespaces/{namespace}/statefulsets/{set}");
-        let stored = self.client.get(&stored).await?;
-        let pods = format!("/api/v1/namespaces/{namespace}/pods");
-        let name = format!("{set}-0");
-        // There may be none.
-        let _ = self.client.delete(&format!("{pods}/{name}")).await;
-        self.client.post(&pods, &pod_of(&stored, &name)?).await
+        self.admit(&self.stored_set(namespace, set).await?, 0).await
     }
 
     /// As [`admit_pod`](Self::admit_pod); then fills the pod's volumes and runs its init containers.
     ///
     /// # Errors
     /// If the API server does not admit the pod, or the pod needs something that is missing.
-    pub async fn create_pod(&self, namespace: &str, set: &str) -> Result<Pod> {
-        let object = self.admit_pod(namespace, set).await?;
+    pub async fn create_pod(&self, namespace: &str, set: &str) -> Result<Arc<Pod>> {
+        self.create(&self.stored_set(namespace, set).await?, 0).await
+    }
+
+    async fn stored_set(&self, namespace: &str, set: &str) -> Result<Value> {
+        let stored = format!("/apis/apps/v1/namespaces/{namespace}/statefulsets/{set}");
+        self.client.get(&stored).await
+    }
+
+    async fn admit(&self, set: &Value, ordinal: u16) -> Result<Value> {
+        let pods = format!("/api/v1/namespaces/{}/pods", text(set, "/metadata/namespace")?);
+        let name = format!("{}-{ordinal}", text(set, "/metadata/name")?);
+        // There may be none.
+        let _ = self.client.delete(&format!("{pods}/{name}")).await;
+        self.client.post(&pods, &pod_of(set, &name, ordinal)?).await
+    }
+
+    async fn create(&self, set: &Value, ordinal: u16) -> Result<Arc<Pod>> {
+        let mut object = self.admit(set, ordinal).await?;
+        object["status"]["podIP"] = "127.0.0.1".into();
         let folder = tempfile::tempdir()?;
         let volumes = Volumes::fill(self, &object, folder.path()).await?;
+        let is_alone = set.pointer("/spec/replicas").and_then(Value::as_u64) == Some(1);
         let pod = Pod {
             object,
             volumes,
             folder,
+            ports_moved: if is_alone { 0 } else { (ordinal + 1) * PORTS_APART },
         };
         for container in list(&pod.object, "/spec/initContainers") {
             let mut process = container::start(self, &pod, container)?;
@@ -167,7 +193,7 @@ impl Kubelet {
                 process.tail()
             );
         }
-        Ok(pod)
+        Ok(Arc::new(pod))
     }
 
     /// Starts the container of a pod. A pod can be started again: its volumes stay, as after a restart of the
@@ -175,20 +201,23 @@ impl Kubelet {
     ///
     /// # Errors
     /// If its ports are in use or its program cannot be started.
-    pub async fn start<'k>(&self, pod: &'k Pod) -> Result<RunningPod<'k>> {
-        let ports = PORTS.lock().await;
+    pub async fn start(&self, pod: &Arc<Pod>) -> Result<RunningPod> {
+        let ports = match pod.ports_moved {
+            0 => Some(PORTS.lock().await),
+            _ => None,
+        };
         let container = pod.container()?;
         for port in list(container, "/ports") {
-            let port = port["containerPort"].as_u64().context("a port has a number")?;
+            let port = pod.port(port)?;
             let what = format!("port {port} of this machine to be free for the pod");
             wait::until(&what, PORTS_WITHIN, async || {
-                let bound = std::net::TcpListener::bind(("0.0.0.0", port as u16));
+                let bound = std::net::TcpListener::bind(("0.0.0.0", port));
                 bound.map(drop).map_err(|error| error.to_string())
             })
             .await?;
         }
         Ok(RunningPod {
-            pod,
+            pod: Arc::clone(pod),
             process: container::start(self, pod, container)?,
             _ports: ports,
         })
@@ -217,6 +246,12 @@ impl Pod {
         Ok(&containers[0])
     }
 
+    /// Where a port of its container is on this machine.
+    fn port(&self, port: &Value) -> Result<u16> {
+        let port = port["containerPort"].as_u64().context("a port has a number")?;
+        Ok(u16::try_from(port)? + self.ports_moved)
+    }
+
     /// The object as stored.
     pub fn object(&self) -> &Value {
         &self.object
@@ -231,7 +266,7 @@ impl Pod {
     }
 }
 
-impl RunningPod<'_> {
+impl RunningPod {
     /// Waits until the readiness probe succeeds.
     ///
     /// # Errors
@@ -239,8 +274,8 @@ impl RunningPod<'_> {
     /// restart the container.
     pub async fn wait_until_ready(&mut self, deadline: Duration) -> Result<()> {
         let container = self.pod.container()?;
-        let readiness = Probe::of(container, "readinessProbe")?;
-        let liveness = Probe::of(container, "livenessProbe")?;
+        let readiness = Probe::of(&self.pod, container, "readinessProbe")?;
+        let liveness = Probe::of(&self.pod, container, "livenessProbe")?;
         let mut alive = Instant::now();
         let ready = wait::until("the pod to be ready", deadline, async || {
             match liveness.succeeds().await {
@@ -261,7 +296,7 @@ impl RunningPod<'_> {
     /// If it cannot be started, or does not end in time.
     pub async fn exec(&self, kubelet: &Kubelet, words: &[&str]) -> Result<std::process::Output> {
         let process = self.process.id().context("the container has ended")?;
-        let mut command = container::exec(kubelet, self.pod, process, words)?;
+        let mut command = container::exec(kubelet, &self.pod, process, words)?;
         let output = command.stdin(Stdio::null()).kill_on_drop(true).output();
         let output = tokio::time::timeout(EXEC_WITHIN, output).await;
         output
@@ -273,7 +308,7 @@ impl RunningPod<'_> {
     ///
     /// # Errors
     /// If the grace period of the pod ends first.
-    pub async fn stop(mut self) -> Result<(Option<i32>, Duration)> {
+    pub async fn stop(&mut self) -> Result<(Option<i32>, Duration)> {
         let grace = self.pod.object.pointer("/spec/terminationGracePeriodSeconds");
         let grace = Duration::from_secs(grace.and_then(Value::as_u64).context("a grace period")?);
         let begin = Instant::now();
@@ -284,7 +319,7 @@ impl RunningPod<'_> {
 
     /// The pod.
     pub fn pod(&self) -> &Pod {
-        self.pod
+        &self.pod
     }
 
     /// The process of the container.
@@ -294,12 +329,12 @@ impl RunningPod<'_> {
 }
 
 /// The pod that the StatefulSet controller would create.
-fn pod_of(set: &Value, name: &str) -> Result<Value> {
+fn pod_of(set: &Value, name: &str, ordinal: u16) -> Result<Value> {
     let template = set.pointer("/spec/template").context("a template")?;
     let mut pod =
         json!({"apiVersion": "v1", "kind": "Pod", "metadata": template["metadata"], "spec": template["spec"]});
     pod["metadata"]["name"] = name.into();
-    pod["metadata"]["labels"]["apps.kubernetes.io/pod-index"] = "0".into();
+    pod["metadata"]["labels"]["apps.kubernetes.io/pod-index"] = ordinal.to_string().into();
     pod["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"] = name.into();
     pod["spec"]["hostname"] = name.into();
     pod["spec"]["subdomain"] = set["spec"]["serviceName"].clone();

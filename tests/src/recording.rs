@@ -4,6 +4,7 @@
 use serde::Deserialize;
 
 use crate::daemon::Daemon;
+use crate::process::Process;
 
 /// One recorded call.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
@@ -73,7 +74,12 @@ struct LogFields {
 
 /// The calls that the recorder running as `plugin` recorded from line `from` of the log on.
 pub fn calls(daemon: &Daemon, plugin: &str, from: usize) -> Vec<Call> {
-    daemon.process().lines(from, |line| call(line, plugin))
+    calls_of(daemon.process(), plugin, from)
+}
+
+/// As [`calls`], of a process.
+pub fn calls_of(process: &Process, plugin: &str, from: usize) -> Vec<Call> {
+    process.lines(from, |line| call(line, plugin))
 }
 
 /// The digest of a view with these keys and versions, as the recorder computes it.

@@ -88,6 +88,7 @@ pub(super) fn start(kubelet: &Kubelet, pod: &Pod, container: &Value) -> Result<P
     command.args(["--", if is_read_only { "ro" } else { "rw" }]);
     command.args(drop_rights(user, group, fs_group));
     command.args(program(container, &image.entrypoint, &image.arguments)?);
+    command.args(moved_ports(pod, container)?);
     set_environment(&mut command, kubelet, pod, container)?;
     Process::start_command(command)
 }
@@ -186,6 +187,20 @@ fn program(container: &Value, entrypoint: &[String], arguments: &[String]) -> Re
         "references to variables are not resolved: {words:?}"
     );
     Ok(words)
+}
+
+/// Arguments of `informant run` that move its ports to those of the pod.
+fn moved_ports(pod: &Pod, container: &Value) -> Result<Vec<String>> {
+    let declared = list(container, "/ports").iter().filter(|_| pod.ports_moved > 0);
+    let arguments = declared.map(|port| {
+        let number = pod.port(port)?;
+        Ok(match text(port, "/name")? {
+            "health" => format!("--health-listen=[::]:{number}"),
+            "admin" => format!("--admin-listen=127.0.0.1:{number}"),
+            name => bail!("the kubelet of the tests cannot move the port {name:?}"),
+        })
+    });
+    arguments.collect()
 }
 
 fn environment(pod: &Pod, container: &Value) -> Result<Vec<(String, String)>> {

@@ -9,7 +9,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 
-use super::{list, only, text};
+use super::{Pod, list, only, text};
 
 pub(super) struct Probe {
     uri: http::Uri,
@@ -19,7 +19,7 @@ pub(super) struct Probe {
 
 impl Probe {
     /// The probe called `name`. The API server has filled in what the manifest leaves out.
-    pub(super) fn of(container: &Value, name: &str) -> Result<Self> {
+    pub(super) fn of(pod: &Pod, container: &Value, name: &str) -> Result<Self> {
         let probe = &container[name];
         let known = [
             "httpGet",
@@ -35,7 +35,7 @@ impl Probe {
         ensure!(get["scheme"] == "HTTP", "{get}");
         let seconds = |name: &str| probe[name].as_u64().unwrap_or_default();
         let failing = seconds("periodSeconds") * seconds("failureThreshold");
-        let port = port(container, &get["port"])?;
+        let port = port(pod, container, &get["port"])?;
         Ok(Self {
             uri: format!("http://127.0.0.1:{port}{}", text(get, "/path")?).parse()?,
             timeout: Duration::from_secs(seconds("timeoutSeconds")),
@@ -62,13 +62,9 @@ impl Probe {
     }
 }
 
-/// A port by name or number.
-fn port(container: &Value, port: &Value) -> Result<u64> {
-    if let Some(number) = port.as_u64() {
-        return Ok(number);
-    }
-    let ports = list(container, "/ports");
-    let named = ports.iter().find(|declared| declared["name"] == *port);
-    let number = named.and_then(|named| named["containerPort"].as_u64());
-    number.with_context(|| format!("the container has no port {port}"))
+/// A declared port by name or number.
+fn port(pod: &Pod, container: &Value, port: &Value) -> Result<u16> {
+    let mut ports = list(container, "/ports").iter();
+    let declared = ports.find(|declared| declared["name"] == *port || declared["containerPort"] == *port);
+    pod.port(declared.with_context(|| format!("the container has no port {port}"))?)
 }

@@ -2,9 +2,10 @@
 //! account has exactly the rights that it needs.
 
 mod commands;
-mod rights;
+pub(crate) mod rights;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -131,7 +132,7 @@ struct Node<'c> {
     cluster: &'c Cluster,
     client: Client,
     kubelet: Kubelet,
-    pod: Pod,
+    pod: Arc<Pod>,
 }
 
 impl Node<'_> {
@@ -208,7 +209,7 @@ fn warning(line: &str) -> Option<String> {
 }
 
 /// The handler in the manifests reports a pod that is killed.
-async fn is_reported(client: &Client, running: &RunningPod<'_>, name: &str) -> Result<()> {
+async fn is_reported(client: &Client, running: &RunningPod, name: &str) -> Result<()> {
     kill(client, name).await?;
     let warning = format!("default/{name}: container app ran out of memory");
     let line = |line: &str| line.contains(&warning).then_some(());
@@ -229,7 +230,7 @@ pub(crate) async fn kill(client: &Client, name: &str) -> Result<()> {
 }
 
 /// The first request of the account that was forbidden since the last call.
-fn forbidden(audit: &mut AuditLog, account: &Account) -> Result<Option<String>> {
+pub(crate) fn forbidden(audit: &mut AuditLog, account: &Account) -> Result<Option<String>> {
     let requests = audit.read_new()?;
     let mut own = requests.iter().filter(|request| request.user == account.user());
     Ok(own

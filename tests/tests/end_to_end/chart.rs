@@ -26,14 +26,14 @@ fn tool(name: &str) -> Result<PathBuf> {
 }
 
 /// Helm, and files that it reads and writes.
-struct Helm {
+pub(crate) struct Helm {
     program: PathBuf,
     folder: tempfile::TempDir,
 }
 
 impl Helm {
     /// None where xtask found no Go to build it with (never in CI).
-    fn new() -> Result<Option<Self>> {
+    pub(crate) fn new() -> Result<Option<Self>> {
         if std::env::var_os("INFORMANT_TESTS_WITHOUT_CLUSTER").is_some() {
             return Ok(None);
         }
@@ -53,14 +53,14 @@ impl Helm {
     }
 
     /// Writes values to a file, which JSON is good for, and returns its path.
-    fn values(&self, name: &str, values: &Value) -> Result<String> {
+    pub(crate) fn values(&self, name: &str, values: &Value) -> Result<String> {
         let path = self.folder.path().join(name);
         std::fs::write(&path, values.to_string())?;
         Ok(path.display().to_string())
     }
 
     /// What `informant rbac -o helm-values` prints for a configuration with files next to it, as a file.
-    async fn generated(&self, config: &str, files: &[&str]) -> Result<String> {
+    pub(crate) async fn generated(&self, config: &str, files: &[&str]) -> Result<String> {
         let folder = self.folder.path().join("configuration");
         std::fs::create_dir_all(&folder)?;
         std::fs::write(folder.join("config.toml"), config)?;
@@ -87,6 +87,33 @@ impl Helm {
         arguments.extend(values.iter().flat_map(|file| ["--values", file.as_str()]));
         arguments.extend(further);
         run(&mut self.command(&arguments)).await
+    }
+
+    /// Installs or upgrades the release `informant` in a namespace of that name.
+    pub(crate) async fn upgrade(&self, cluster: &Cluster, values: &[String]) -> Result<()> {
+        let chart = chart();
+        let mut arguments = vec![
+            "upgrade",
+            "--install",
+            "informant",
+            chart.as_str(),
+            "--create-namespace",
+        ];
+        arguments.extend(values.iter().flat_map(|file| ["--values", file.as_str()]));
+        self.of_release(cluster, &arguments).await
+    }
+
+    /// Goes back to an earlier revision of the release.
+    pub(crate) async fn rollback(&self, cluster: &Cluster, revision: &str) -> Result<()> {
+        self.of_release(cluster, &["rollback", "informant", revision]).await
+    }
+
+    async fn of_release(&self, cluster: &Cluster, arguments: &[&str]) -> Result<()> {
+        let kubeconfig = cluster.kubeconfig();
+        let mut command = self.command(arguments);
+        // No controller runs the Job of a hook.
+        command.args(["--namespace", "informant", "--no-hooks", "--kubeconfig"]);
+        run(command.arg(kubeconfig)).await.map(drop)
     }
 
     /// Why the chart refuses values.
@@ -457,30 +484,14 @@ async fn write_schemas(cluster: &Cluster, folder: &Path) -> Result<()> {
 async fn helm_upgrade_restarts_only_for_sections_that_need_it() -> Result<()> {
     let Some(helm) = Helm::new()? else { return Ok(()) };
     let cluster = Cluster::start(Kind::Real).await?;
-    let kubeconfig = cluster.kubeconfig().display().to_string();
-    let (chart, config) = (chart(), format!("{ADMIN}{PODS}{SCRIPT}"));
+    let config = format!("{ADMIN}{PODS}{SCRIPT}");
     let path = "/apis/apps/v1/namespaces/informant/statefulsets/informant";
     let mut templates = Vec::new();
     let renamed = config.replace("[plugin.a]", "[plugin.b]");
     let hosts = config.replace(ADMIN, &format!("{ADMIN}hosts = [\"informant.example.com\"]\n"));
     for config in [config, renamed, hosts] {
-        let generated = helm.generated(&config, &["a.js"]).await?;
-        // There is no kubelet, so no Job of a hook would end.
-        let arguments = [
-            "upgrade",
-            "--install",
-            "informant",
-            &chart,
-            "--namespace",
-            "informant",
-            "--create-namespace",
-            "--no-hooks",
-            "--kubeconfig",
-            &kubeconfig,
-            "--values",
-            &generated,
-        ];
-        run(&mut helm.command(&arguments)).await?;
+        helm.upgrade(&cluster, &[helm.generated(&config, &["a.js"]).await?])
+            .await?;
         let client = cluster.client().await?;
         templates.push(client.get(path).await?["spec"]["template"].clone());
         let config_map = client.get("/api/v1/namespaces/informant/configmaps/informant").await?;

@@ -28,6 +28,7 @@ mod queries;
 mod quick_start;
 mod requeues;
 mod rights;
+mod rolling_updates;
 mod scripts;
 mod secured;
 mod shed;

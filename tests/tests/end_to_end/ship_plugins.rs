@@ -189,7 +189,7 @@ async fn provide(kubelet: &mut Kubelet, client: &Client, component: &Component) 
 async fn follows_its_config_map(
     cluster: &Cluster,
     kubelet: &Kubelet,
-    running: &RunningPod<'_>,
+    running: &RunningPod,
     way: &Way,
     next: &Component,
 ) -> Result<()> {
@@ -202,7 +202,7 @@ async fn follows_its_config_map(
 async fn follows_its_volume(
     client: &Client,
     kubelet: &Kubelet,
-    running: &RunningPod<'_>,
+    running: &RunningPod,
     ways: &[Way],
     (original, first, next): (&str, &Component, &Component),
 ) -> Result<()> {
@@ -217,7 +217,7 @@ async fn follows_its_volume(
 }
 
 /// As Informant sees it.
-fn image_is_read_only(running: &RunningPod<'_>) -> Result<()> {
+fn image_is_read_only(running: &RunningPod) -> Result<()> {
     let id = running.process().id().context("it runs")?;
     let mounts = std::fs::read_to_string(format!("/proc/{id}/mountinfo"))?;
     let mount = mounts.lines().find(|line| line.contains(" /plugins/crash-loop "));
@@ -265,13 +265,13 @@ fn names(list: &Value) -> Vec<String> {
 }
 
 /// Waits for a line of a plugin, or about it.
-async fn is_logged(running: &RunningPod<'_>, plugin: &str, message: &str) -> Result<()> {
+async fn is_logged(running: &RunningPod, plugin: &str, message: &str) -> Result<()> {
     let begins = |fields: &Value| fields["message"].as_str().is_some_and(|text| text.starts_with(message));
     line(running, plugin, message, begins).await
 }
 
 /// Waits for the line that reports that a plugin runs this version.
-async fn is_running(running: &RunningPod<'_>, plugin: &str, component: &Component) -> Result<()> {
+async fn is_running(running: &RunningPod, plugin: &str, component: &Component) -> Result<()> {
     let is_digest = |fields: &Value| {
         let digest = fields["digest"].as_str();
         digest.is_some_and(|digest| !digest.is_empty() && component.digest.starts_with(digest))
@@ -279,7 +279,7 @@ async fn is_running(running: &RunningPod<'_>, plugin: &str, component: &Componen
     line(running, plugin, &component.digest, is_digest).await
 }
 
-async fn line(running: &RunningPod<'_>, plugin: &str, what: &str, is_meant: impl Fn(&Value) -> bool) -> Result<()> {
+async fn line(running: &RunningPod, plugin: &str, what: &str, is_meant: impl Fn(&Value) -> bool) -> Result<()> {
     let pick = |line: &str| {
         let record: Value = serde_json::from_str(line).ok()?;
         let fields = &record["fields"];

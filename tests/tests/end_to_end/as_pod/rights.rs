@@ -14,7 +14,7 @@ const IN_EFFECT_WITHIN: Duration = Duration::from_secs(30);
 
 /// A service account.
 #[derive(Debug)]
-pub(super) struct Account {
+pub(crate) struct Account {
     namespace: String,
     name: String,
 }
@@ -31,7 +31,7 @@ pub(super) struct Right {
 }
 
 impl Account {
-    pub(super) fn new(namespace: &str, name: &str) -> Self {
+    pub(crate) fn new(namespace: &str, name: &str) -> Self {
         Self {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
