@@ -8,6 +8,7 @@ mod disk;
 mod endings;
 mod formats;
 mod keys;
+mod present_format;
 mod property;
 mod requeues;
 mod several;

@@ -36,7 +36,7 @@ fn next(path: &Path, objects: &[(&str, &str, u64)], on_start: OnStart, options: 
     (process, received)
 }
 
-fn letters(process: &Process) -> String {
+pub(super) fn letters(process: &Process) -> String {
     let shown = |letter: &DeadLetter| {
         let version = letter.resource_version.as_deref().unwrap_or("-");
         format!("{} {}@{version}: {}", letter.event, letter.key.name(), letter.error)

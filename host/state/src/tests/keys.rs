@@ -7,7 +7,7 @@ use super::*;
 use crate::key_value::{EventEnd, KeyChange, KeySpace};
 
 /// Opens the handler's keys, as a call from another thread does.
-fn keys(process: &mut Process) -> KeySpace {
+pub(super) fn keys(process: &mut Process) -> KeySpace {
     let (reply, answer) = mpsc::channel();
     process.command(RecorderCommand::OpenKeys(HANDLER.into(), reply));
     process.recorder.run_once();
@@ -15,7 +15,7 @@ fn keys(process: &mut Process) -> KeySpace {
     process.shared.open_keys(HANDLER, &process.metrics).unwrap()
 }
 
-fn value(keys: &KeySpace, key: &str) -> Option<String> {
+pub(super) fn value(keys: &KeySpace, key: &str) -> Option<String> {
     keys.get(key).map(|value| String::from_utf8(value.to_vec()).unwrap())
 }
 
@@ -30,7 +30,7 @@ fn end_of(process: &Process, delivery: &Delivery) -> EventEnd {
 }
 
 /// The handler counts an event in its keys, and succeeds.
-fn count(process: &Process, keys: &KeySpace, delivery: Delivery) {
+pub(super) fn count(process: &Process, keys: &KeySpace, delivery: Delivery) {
     keys.commit(counted_once_more(keys), Some(end_of(process, &delivery)));
 }
 
