@@ -5,22 +5,22 @@ use anyhow::{Context, Result};
 use crate::{go_tools, workspace};
 
 /// The version in `tests/go.mod`, which the binaries report.
-const KUBERNETES_VERSION: &str = "v1.36.3";
+pub(crate) const KUBERNETES_VERSION: &str = "v1.36.3";
 
 /// Builds the tools into `target/cluster-tools`. Go caches the build.
 pub(crate) fn build() -> Result<()> {
     let folder = workspace::target()?.join("cluster-tools");
     let module = workspace::root()?.join("tests");
-    go_tools::build_module(&module, &["-ldflags", &linker_flags()], &folder)?;
+    go_tools::build_module(&module, &["-ldflags", &linker_flags(KUBERNETES_VERSION)], &folder)?;
     // The package of etcd is named `server`.
     std::fs::copy(folder.join("server"), folder.join("etcd")).context("failed to copy etcd")?;
     Ok(())
 }
 
-fn linker_flags() -> String {
-    let version = "k8s.io/component-base/version";
-    let (major, minor) = ("1", "36");
-    format!(
-        "-s -w -X {version}.gitVersion={KUBERNETES_VERSION} -X {version}.gitMajor={major} -X {version}.gitMinor={minor}"
-    )
+/// What makes a program of Kubernetes report `version`.
+pub(crate) fn linker_flags(version: &str) -> String {
+    let package = "k8s.io/component-base/version";
+    let mut numbers = version.trim_start_matches('v').split('.');
+    let (major, minor) = (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
+    format!("-s -w -X {package}.gitVersion={version} -X {package}.gitMajor={major} -X {package}.gitMinor={minor}")
 }

@@ -9,6 +9,7 @@ mod c_plugins;
 mod cargo;
 mod chart;
 mod cluster_tools;
+mod compat;
 mod demo;
 mod deny;
 mod dist;
@@ -74,6 +75,8 @@ enum Command {
     Chart(chart::Args),
     /// Build kube-apiserver, kubectl and etcd from tests/go.mod (requires Go).
     ClusterTools,
+    /// Run the end-to-end suites on each older kube-apiserver that is supported (requires Go, which builds them).
+    Compat(compat::Args),
     /// Build the Go programs that check deploy/, from tests/tools (requires Go).
     GoTools,
     /// Count the lines of Rust below host/, without tests.
@@ -106,6 +109,7 @@ fn run(args: Args) -> Result<ExitCode> {
         Command::GoBindings => go_bindings::generate().map(|()| ExitCode::SUCCESS),
         Command::Chart(args) => chart::run(&args),
         Command::ClusterTools => cluster_tools::build().map(|()| ExitCode::SUCCESS),
+        Command::Compat(args) => compat::run(&args).map(|()| ExitCode::SUCCESS),
         Command::GoTools => go_tools::build_all().map(|()| ExitCode::SUCCESS),
         Command::Lines => lines::run().map(|()| ExitCode::SUCCESS),
     }

@@ -7,8 +7,8 @@ use std::time::Instant;
 use anyhow::{Result, bail, ensure};
 
 use crate::{
-    book, c_plugins, cargo, chart, cluster_tools, deny, dist, go_plugins, go_tools, guests, js_tools, python_runner,
-    report, schema, script_runner, sim, workspace, zig,
+    book, c_plugins, cargo, chart, cluster_tools, compat, deny, dist, go_plugins, go_tools, guests, js_tools,
+    python_runner, report, schema, script_runner, sim, workspace, zig,
 };
 
 /// How to run the checks.
@@ -18,8 +18,8 @@ pub(crate) struct Args {
     #[arg(long)]
     keep_going: bool,
     /// Also run the long checks, which CI does not: 200 kills of a durable daemon, 100 kills with example plugins
-    /// on kube-apiserver, 10,000 seeds of the simulation, fuzzing, the files of a release, the alert rules in promtool,
-    /// and generated files in git.
+    /// on kube-apiserver, the end-to-end suites on older kube-apiservers, 10,000 seeds of the simulation, fuzzing, the
+    /// files of a release, the alert rules in promtool, and generated files in git.
     #[arg(long)]
     full: bool,
     /// Run only the steps whose name contains this text, with what earlier runs have built.
@@ -157,6 +157,11 @@ const FULL_STEPS: &[Step] = &[
         what: "schema of Kubernetes' protocol buffers",
         missing: no_go,
         run: |_| schema::check(),
+    },
+    Step {
+        what: "end-to-end suites on older kube-apiservers",
+        missing: no_go,
+        run: |_| compat::run_all(),
     },
     Step {
         what: "simulation of 10,000 seeds",
