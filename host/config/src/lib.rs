@@ -5,13 +5,13 @@
 //!                                                          └──────▶ Problems (all of them, not only the first)
 //! ```
 //!
-//! Guarantees: an unknown key is an error with a suggestion, a planned key is reported as not supported yet, every
-//! number has a stated range, and environment variables are not expanded. Reads no file, contacts no cluster and opens
-//! no component.
+//! Guarantees: an unknown key is an error with a suggestion, a planned key is reported as not supported yet, a
+//! deprecated one is read with a warning, every number has a stated range, and environment variables are not expanded.
+//! Reads no file, contacts no cluster and opens no component.
 //!
 //! ```layers
 //! source units name
-//! problem
+//! problem deprecated
 //! table
 //! listen pointers resources script_runners state cache http allow_http plugins timers
 //! allow cluster health informer
@@ -20,7 +20,8 @@
 //! ```
 //!
 //! - `source`, `problem`: a text with positions, and what is wrong in it.
-//! - `table`, `units`, `name`: typed access to a table, whose getters are the list of its keys.
+//! - `table`, `units`, `name`: typed access to a table, whose getters are the list of its keys; `deprecated`: keys of
+//!   the version before that are still accepted.
 //! - One module for each section, with what belongs to it: `admin`, `cache`, `cluster`, `ha`, `health`, `http`,
 //!   `informer`, `plugin`, `plugins`, `script_runners`, `state`; `allow`, `allow_http`, `listen`, `pointers` and
 //!   `resources` read parts of them.
@@ -31,6 +32,7 @@ mod allow;
 mod allow_http;
 mod cache;
 mod cluster;
+mod deprecated;
 mod ha;
 mod health;
 mod http;

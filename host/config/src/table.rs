@@ -17,6 +17,7 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
+use crate::deprecated::{DEPRECATED, Deprecated, Successor};
 use crate::folder_of;
 use crate::problem::{Problem, Problems};
 use crate::source::{FilePosition, Located, SourceFile};
@@ -27,13 +28,20 @@ use informant_spec::suggest;
 #[derive(Debug)]
 pub(crate) struct Reporter<'f> {
     file: &'f SourceFile,
+    deprecated: &'static [Deprecated],
     problems: RefCell<Vec<Problem>>,
 }
 
 impl<'f> Reporter<'f> {
     pub(crate) fn new(file: &'f SourceFile) -> Self {
+        Self::with_deprecated(file, DEPRECATED)
+    }
+
+    /// With other deprecated keys than those of this version.
+    pub(crate) fn with_deprecated(file: &'f SourceFile, deprecated: &'static [Deprecated]) -> Self {
         Self {
             file,
+            deprecated,
             problems: RefCell::default(),
         }
     }
@@ -113,6 +121,10 @@ impl<'t> Table<'t> {
             if asked.contains(name) {
                 continue;
             }
+            if let Some(former) = self.deprecated(|former| former.key == name) {
+                self.report_deprecated(self.key_position(key), former);
+                continue;
+            }
             if let Some((_, instead)) = planned.iter().find(|(planned, _)| *planned == name) {
                 self.report_planned(self.key_position(key), &format!("`{name}`"), instead);
                 continue;
@@ -125,6 +137,29 @@ impl<'t> Table<'t> {
                 None => format!("keys of {}: {}", self.title(), known.join(", ")),
             };
             self.refuse(self.key_position(key), message, help);
+        }
+    }
+
+    fn deprecated(&self, pick: impl Fn(&Deprecated) -> bool) -> Option<&'static Deprecated> {
+        let mut all = self.reporter.deprecated.iter();
+        all.find(|former| former.is_in(&self.path) && pick(former))
+    }
+
+    fn report_deprecated(&self, position: FilePosition, former: &Deprecated) {
+        let key = former.key;
+        match former.now {
+            Successor::Key(now) if self.entries.contains_key(now) => {
+                let message = format!(
+                    "`{key}` is the former name of `{now}`, and both are set in {}",
+                    self.title()
+                );
+                self.refuse(position, message, format!("remove `{key}`"));
+            }
+            _ => self.warn(
+                position,
+                format!("`{key}` is deprecated in {}", self.title()),
+                former.help(),
+            ),
         }
     }
 
@@ -340,7 +375,10 @@ impl<'t> Table<'t> {
 
     fn get(&self, key: &str) -> Option<&'t Spanned<DeValue<'t>>> {
         self.asked(key);
-        self.entries.get(key)
+        self.entries.get(key).or_else(|| {
+            let former = self.deprecated(|former| matches!(former.now, Successor::Key(now) if now == key))?;
+            self.entries.get(former.key)
+        })
     }
 
     fn asked(&self, key: &str) {

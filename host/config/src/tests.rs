@@ -1,6 +1,7 @@
 //! Every message about a configuration.
 
 mod clusters;
+mod deprecated;
 mod durable;
 mod pages;
 mod plugins;
