@@ -334,7 +334,6 @@ impl SharedJournal {
         self.metrics.writes.inc();
         self.metrics.written_bytes.inc_by(attempt.data.len() as u64);
         self.recovered();
-        self.pace.checked = now;
         match attempt.part {
             SharedPart::Journal => self.version = Some(version),
             SharedPart::Chunk(number) => self.layout.chunk_written(number, version),
@@ -400,7 +399,9 @@ impl SharedJournal {
 /// Nothing more is written; events that wait do not end.
 impl Drop for SharedJournal {
     fn drop(&mut self) {
-        self.metrics.ends_dropped.inc_by(self.table.end() as u64);
+        let in_flight = self.task.as_ref().map_or(0, Task::ends);
+        self.metrics.ends_dropped.inc_by((in_flight + self.table.end()) as u64);
         self.metrics.set_failure(None);
+        self.metrics.unwritten_seconds.set(0.0);
     }
 }

@@ -39,12 +39,11 @@ impl SharedJournal {
         if let Some(number) = chunk {
             return Ok(Task::Write(self.chunk_attempt(number)));
         }
-        if has_pending {
-            return Err(due);
-        }
+        // Also while changes arrive all the time.
         let check = self.pace.checked + CHECK_INTERVAL;
         match now >= check {
             true => Ok(Task::Check(self.part_to_check())),
+            false if has_pending => Err(due.min(check)),
             false => Err(check),
         }
     }

@@ -56,7 +56,19 @@ impl Task {
 
     /// Whether it is a part of a write.
     pub(super) fn writes(&self) -> bool {
-        matches!(self, Task::Write(_) | Task::Resolve(_) | Task::Confirm(_))
+        self.attempt().is_some()
+    }
+
+    /// How many events end with it.
+    pub(super) fn ends(&self) -> usize {
+        self.attempt().map_or(0, |attempt| attempt.batch.ends.len())
+    }
+
+    fn attempt(&self) -> Option<&Attempt> {
+        match self {
+            Task::Write(attempt) | Task::Resolve(attempt) | Task::Confirm(attempt) => Some(attempt),
+            _ => None,
+        }
     }
 }
 

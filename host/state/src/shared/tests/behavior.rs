@@ -280,6 +280,38 @@ fn secrets_that_were_deleted_or_edited_are_written_again() {
 }
 
 #[test]
+fn deleted_chunk_is_written_again_while_keys_change() {
+    let mut server = Server::default();
+    let mut replica = Replica::open("a", &mut server);
+    for number in 0..10 {
+        replica.set(&format!("key-{number}"), &"x".repeat(100));
+        replica.settle(&mut server);
+    }
+    let chunks: Vec<String> = server.secrets.keys().filter(|name| *name != JOURNAL).cloned().collect();
+    drop(server.secrets.remove(&chunks[0]));
+    for round in 0..=2 * server.secrets.len() {
+        replica.now += CHECK_INTERVAL / 2;
+        replica.set("busy", &round.to_string());
+        replica.settle(&mut server);
+    }
+    assert!(server.secrets.contains_key(&chunks[0]));
+    assert!(replica.journal.metrics.rewrites.get() > 0);
+}
+
+#[test]
+fn ends_of_a_write_in_flight_are_counted_when_dropped() {
+    let mut server = Server::default();
+    let mut replica = Replica::open("a", &mut server);
+    let (space, ends) = (replica.journal.space("p", RowKind::Key), Ends::default());
+    space.commit(change("k", "1"), Some(ends.of("in flight")));
+    let _ = sent(&mut replica);
+    space.commit(change("k", "2"), Some(ends.of("waits")));
+    let metrics = replica.journal.metrics.clone();
+    drop(replica);
+    assert_eq!((metrics.ends_dropped.get(), ends.took().as_str()), (2, ""));
+}
+
+#[test]
 fn failed_request_is_repeated_after_a_growing_pause() {
     let mut server = Server::default();
     let mut replica = Replica::open("a", &mut server);
