@@ -56,7 +56,7 @@ pub(super) async fn measure(cores: &Cores, objects: u32, kills: u32) -> Result<b
         load: Load::new(client, objects),
         cluster,
     };
-    let mut is_met = takeovers(&bench, "default", kills, targets::TAKEOVER_SECONDS).await?;
+    let mut is_met = takeovers(&bench, "normal", kills, targets::TAKEOVER_SECONDS).await?;
     is_met &= takeovers(&bench, "fast", kills, targets::FAST_TAKEOVER_SECONDS).await?;
     is_met &= continued(&mut bench).await?;
     is_met &= rolling::measure(&mut bench).await?;

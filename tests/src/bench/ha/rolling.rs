@@ -26,7 +26,7 @@ const DONE_WITHIN: Duration = Duration::from_secs(120);
 
 /// Measures it. Returns whether nothing was lost, which is an error otherwise.
 pub(super) async fn measure(bench: &mut Bench) -> Result<bool> {
-    let mut group = bench.group("rolling", "default", "config = { each = true }\n").await?;
+    let mut group = bench.group("rolling", "normal", "config = { each = true }\n").await?;
     let is_done = AtomicBool::new(false);
     let (began, load) = (Instant::now(), &mut bench.load);
     let load = async {
