@@ -65,7 +65,7 @@ async fn install_upgrade_and_roll_back(helm: &Helm, cluster: &Cluster) -> Result
         kubelet.add_image(&format!("informant:{version}"), Image::informant()?);
     }
     let mut set = StatefulSet::start(&kubelet, NAMESPACE, NAME, READY_WITHIN).await?;
-    wait::until("a replica to act", WITHIN, async || terms(&client).await).await?;
+    terms(&client).await?;
 
     let (stop, began) = (Arc::new(AtomicBool::new(false)), Instant::now());
     let clients = (0..CLIENTS).map(|number| tokio::spawn(change(client.clone(), number, Arc::clone(&stop))));
@@ -73,18 +73,11 @@ async fn install_upgrade_and_roll_back(helm: &Helm, cluster: &Cluster) -> Result
     // Read when the process starts only.
     let changed = CONFIG.replace("tls", "hosts = [\"informant.example.com\"]\ntls");
     let upgrade = values(helm, &changed, "2").await?;
-    let mut moved = Vec::new();
-    for step in ["upgrade", "rollback"] {
-        tokio::time::sleep(SETTLES_WITHIN).await;
-        let before = terms(&client).await.map_err(anyhow::Error::msg)?;
-        match step {
-            "upgrade" => helm.upgrade(cluster, &upgrade).await?,
-            _ => helm.rollback(cluster, "1").await?,
-        }
-        let replaced = set.roll_out().await.with_context(|| step.to_owned())?;
-        ensure!(replaced == 3, "{step}: {replaced} pods were replaced");
-        moved.push(terms(&client).await.map_err(anyhow::Error::msg)? - before);
-    }
+    let upgraded = moves(&client, &mut set, helm.upgrade(cluster, &upgrade));
+    let upgraded = upgraded.await.context("upgrade")?;
+    tokio::time::sleep(SETTLES_WITHIN).await;
+    let rolled_back = moves(&client, &mut set, helm.rollback(cluster, "1"));
+    let moved = [upgraded, rolled_back.await.context("rollback")?];
     stop.store(true, Ordering::Relaxed);
     let mut objects = Objects::default();
     for client in try_join_all(clients).await? {
@@ -115,15 +108,27 @@ async fn values(helm: &Helm, config: &str, version: &str) -> Result<Vec<String>>
     Ok(vec![generated_here, helm.values(&format!("own-{version}.json"), &own)?])
 }
 
-/// How many times a replica has begun to act.
-async fn terms(client: &Client) -> Result<u64, String> {
+/// Replaces all pods after `change`, and returns how often the work moved.
+async fn moves(client: &Client, set: &mut StatefulSet<'_>, change: impl Future<Output = Result<()>>) -> Result<u64> {
+    let before = terms(client).await?;
+    change.await?;
+    let replaced = set.roll_out().await?;
+    ensure!(replaced == 3, "{replaced} pods were replaced");
+    Ok(terms(client).await? - before)
+}
+
+/// How many times a replica has begun to act, once one does.
+async fn terms(client: &Client) -> Result<u64> {
     let path = format!("/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{NAME}");
-    let lease = client.get(&path).await.map_err(|error| format!("{error:#}"))?;
-    let holder = lease["spec"]["holderIdentity"].as_str().unwrap_or_default();
-    match lease["spec"]["leaseTransitions"].as_u64() {
-        Some(terms) if !holder.is_empty() => Ok(terms),
-        _ => Err(lease.to_string()),
-    }
+    wait::until("a replica to act", WITHIN, async || {
+        let lease = client.get(&path).await.map_err(|error| format!("{error:#}"))?;
+        let holder = lease["spec"]["holderIdentity"].as_str().unwrap_or_default();
+        match lease["spec"]["leaseTransitions"].as_u64() {
+            Some(terms) if !holder.is_empty() => Ok(terms),
+            _ => Err(lease.to_string()),
+        }
+    })
+    .await
 }
 
 /// What clients have done.
