@@ -16,8 +16,8 @@ pub enum Beginning {
     /// Each object comes once, with reason [`Initial`](crate::Reason::Initial).
     #[default]
     Start,
-    /// Another process has called the handler until now, and may have left these dead letters, oldest first. None: it is
-    /// not known which.
+    /// Another process has called the handler until now, and may have left these dead letters, oldest first. None: it
+    /// is not known which.
     Takeover(Takeover, Option<Vec<DeadLetter>>),
 }
 

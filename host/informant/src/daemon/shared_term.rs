@@ -127,8 +127,8 @@ impl SharedTerm {
         }
     }
 
-    /// What may be published once these watermarks are known: they, or earlier ones. Call it after [`keep`](Self::keep),
-    /// and that after the watermarks were read.
+    /// What may be published once these watermarks are known: they, or earlier ones. Call it after
+    /// [`keep`](Self::keep), and that after the watermarks were read.
     pub(super) fn publish(&self, watermarks: PublishedWatermarks) -> PublishedWatermarks {
         let mut guard = lock(&self.0.kept);
         let kept = &mut *guard;

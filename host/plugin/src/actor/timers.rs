@@ -42,7 +42,7 @@ const GIVEN_UP_WARNINGS_MAX: usize = 10;
 const GIVEN_UP_WARNING_PERIOD: Duration = Duration::from_secs(60);
 
 /// How long the records may take to be read before they are unknown: 10 s, the time in which a disk answers. With
-/// replicas the wait goes on while this one may act: its predecessor has made runs, and the API server may be slow.
+/// replicas the wait continues while this one may act: its predecessor has made runs, and the API server may be slow.
 const RECORDS_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// The timers of one plugin; none that are not in its manifest.

@@ -340,7 +340,7 @@ async fn keys_of_an_ended_term_are_not_kept() {
 }
 
 #[tokio::test]
-async fn opening_that_a_call_left_in_an_ended_term_is_not_awaited() {
+async fn opening_of_an_ended_term_is_not_awaited() {
     let openings = Openings::default();
     let rights = rights_with(Some(Arc::new(openings.clone())), 1 << 20, false);
     assert!(futures::FutureExt::now_or_never(rights.open()).is_none());
