@@ -56,7 +56,7 @@ export const onDelete = (map, event) => write("gone", event);
 "#;
 
 const CONFIG: &str = "[ha]\ngroup = \"informant\"\nspeed = \"fast\"\nnamespace = \"default\"\n\n\
-    [state]\nstore = \"kubernetes\"\n\n\
+    [state]\nstore = \"kubernetes\"\ngroup-ms = 50\n\n\
     [informer.maps]\nresource = \"v1/configmaps\"\nnamespaces = [\"default\"]\nlabel-selector = \"app=test\"\n\n\
     [plugin.writer]\nscript = \"writer.js\"\ninformers = [\"maps\"]\n\
     allow.kube = [{ verbs = [\"patch\", \"create\"], resource = \"v1/configmaps\", namespaces = [\"default\"] }]\n";
@@ -360,8 +360,10 @@ async fn run(kind: Kind) -> Result<()> {
     })
     .await?;
     writes.check()?;
-    for replica in &mut replicas {
+    for replica in &replicas {
         replica.daemon.process().signal("TERM").await?;
+    }
+    for replica in &mut replicas {
         replica.daemon.process_mut().wait_for_end(WITHIN).await?;
     }
     let calls = writes.all().into_iter().map(|write| (write.name, write.calls));
