@@ -20,6 +20,7 @@ pub mod history;
 mod lines;
 mod process;
 mod recorder;
+mod replicas;
 mod rng;
 mod run;
 pub mod scenario;
@@ -32,5 +33,5 @@ mod world;
 
 pub use checker::{Clause, Violation, check};
 pub use history::History;
-pub use run::{Run, run};
+pub use run::{Run, has_replicas, run};
 pub use seeds::{SeedsRun, run_seeds};

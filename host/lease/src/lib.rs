@@ -23,6 +23,7 @@
 //! request
 //! standing
 //! election membership
+//! simulated
 //! ```
 //!
 //! [`Environment::boot_now`]: informant_cache::Environment::boot_now
@@ -33,6 +34,8 @@ mod members;
 mod membership;
 mod record;
 mod request;
+#[cfg(any(test, feature = "simulation"))]
+pub mod simulated;
 #[cfg(test)]
 mod simulation;
 mod standing;

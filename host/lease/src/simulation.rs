@@ -13,9 +13,7 @@
 
 mod clauses;
 mod faults;
-mod process;
 mod rng;
-mod server;
 mod world;
 
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -35,162 +35,22 @@
 //! If the API server is restored from a backup, incarnations may return, and each key may go back once.
 
 mod calls;
+mod clause;
 mod controllers;
 mod rest;
 mod restart;
 mod source;
 mod suspects;
+mod takeovers;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 
+pub use self::clause::Clause;
 use self::controllers::Controllers;
 use self::suspects::Suspects;
+use self::takeovers::{Takeover, Takeovers};
 use super::history::{Call, Entry, EventKind, History, ObjectVersion, Selection};
-
-/// A clause of the contract.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Clause {
-    /// Within one incarnation versions never decrease, and `old` is the last delivered state.
-    Ordered,
-    /// Calls for one key never overlap.
-    OneAtATime,
-    /// Every delivered state existed.
-    NoInvention,
-    /// After the delete of an incarnation no call is made for it.
-    DeleteSeenOnce,
-    /// A delete whose final state was not seen is marked, and no other is.
-    TombstoneMarked,
-    /// A delete and a create of one name are two incarnations: never an update.
-    IncarnationSafe,
-    /// A lookup during a call finds the delivered state or a newer one.
-    SnapshotAtLeastAsNew,
-    /// Synced is delivered, and after everything that existed.
-    SyncComplete,
-    /// A watch that is interrupted and resumed loses and repeats nothing.
-    Resumable,
-    /// The last accepted state is the last one written.
-    LastStateNeverLost,
-    /// Every handler received every object.
-    AtLeastOnce,
-    /// The store equals the API server.
-    StoreConverges,
-    /// An index answers the same as a scan.
-    IndexCoherent,
-    /// A plugin keeps its memory until it traps, and its saved state in the next version.
-    StateTransferred,
-    /// A call that a handler asks for is made once, not before it is due, unless another call for the key came first.
-    CalledAgain,
-    /// A deferred write is sent once if its call succeeded, before the next call for the key; never if the call failed.
-    WritesAfterSuccess,
-    /// Two calls for one key begin at least the handler's interval apart.
-    IntervalKept,
-    /// In a second at most as many calls of a handler begin as its burst and rate allow.
-    RateKept,
-    /// Calls about namespaces in which one trapped a short time ago take a share of a handler's time at most.
-    PoisonLocal,
-    /// What a handler keeps is that of its successful calls.
-    RememberedWithSuccess,
-    /// What a call keeps that also deferred a write is there after a kill only if the write was sent.
-    RememberedWithWrites,
-    /// A handler of several instances receives all events of an object in one of them.
-    InstanceKept,
-    /// The caches take no more than their budget, unless nothing is left to shed; what was shed returns.
-    BudgetKept,
-    /// The body of a shed object is of the state of its head, or of a newer one.
-    ShedNeverOlder,
-    /// The first calls of a handler come when all that it may read is there, or has been waited for long enough.
-    BarrierKept,
-    /// The last call about an object that is reconciled has seen its last state, and that of what leads to it.
-    ReconciledLast,
-    /// Two calls about an object that is reconciled never overlap.
-    ReconciledOneAtATime,
-    /// Nothing is pruned while the cache may lack something.
-    PrunedByWholeView,
-    /// A timer fires once for each of its times, or once for several that were missed, across kills.
-    TimerOnce,
-    /// What a failed call of a controller defers or records is never sent.
-    EffectsAfterSuccess,
-}
-
-impl Clause {
-    /// All of them.
-    pub const ALL: [Self; 30] = [
-        Self::Ordered,
-        Self::OneAtATime,
-        Self::NoInvention,
-        Self::DeleteSeenOnce,
-        Self::TombstoneMarked,
-        Self::IncarnationSafe,
-        Self::SnapshotAtLeastAsNew,
-        Self::SyncComplete,
-        Self::Resumable,
-        Self::LastStateNeverLost,
-        Self::AtLeastOnce,
-        Self::StoreConverges,
-        Self::IndexCoherent,
-        Self::StateTransferred,
-        Self::CalledAgain,
-        Self::WritesAfterSuccess,
-        Self::IntervalKept,
-        Self::RateKept,
-        Self::PoisonLocal,
-        Self::RememberedWithSuccess,
-        Self::RememberedWithWrites,
-        Self::InstanceKept,
-        Self::BudgetKept,
-        Self::ShedNeverOlder,
-        Self::BarrierKept,
-        Self::ReconciledLast,
-        Self::ReconciledOneAtATime,
-        Self::PrunedByWholeView,
-        Self::TimerOnce,
-        Self::EffectsAfterSuccess,
-    ];
-
-    /// Its name as in `docs/explanation/delivery.md`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Ordered => "ordered",
-            Self::OneAtATime => "one at a time",
-            Self::NoInvention => "no invention",
-            Self::DeleteSeenOnce => "delete seen once",
-            Self::TombstoneMarked => "tombstone marked",
-            Self::IncarnationSafe => "incarnation safe",
-            Self::SnapshotAtLeastAsNew => "snapshot at least as new",
-            Self::SyncComplete => "sync complete",
-            Self::Resumable => "resumable",
-            Self::LastStateNeverLost => "last state never lost",
-            Self::AtLeastOnce => "at least once",
-            Self::StoreConverges => "store converges",
-            Self::IndexCoherent => "index coherent",
-            Self::StateTransferred => "state transferred",
-            Self::CalledAgain => "called again",
-            Self::WritesAfterSuccess => "writes after success",
-            Self::IntervalKept => "interval kept",
-            Self::RateKept => "rate kept",
-            Self::PoisonLocal => "poison stays local",
-            Self::RememberedWithSuccess => "remembered with success",
-            Self::RememberedWithWrites => "remembered with writes",
-            Self::InstanceKept => "instance kept",
-            Self::BudgetKept => "budget kept",
-            Self::ShedNeverOlder => "shed never older",
-            Self::BarrierKept => "barrier kept",
-            Self::ReconciledLast => "reconciled last",
-            Self::ReconciledOneAtATime => "reconciled one at a time",
-            Self::PrunedByWholeView => "pruned by a whole view",
-            Self::TimerOnce => "timer once",
-            Self::EffectsAfterSuccess => "effects after success",
-        }
-    }
-}
-
-impl fmt::Display for Clause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
 
 /// A violation of a clause by a history.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -247,6 +107,8 @@ struct KeyState {
     inherited: bool,
     /// States since the accepted one may be merged, by the replay of its handler.
     replayed: bool,
+    /// What was accepted last was accepted from another replica, which may have been ahead of this one.
+    is_of_other_replica: bool,
 }
 
 /// A call that has begun.
@@ -285,6 +147,8 @@ struct Handler {
     owed: Vec<ObjectVersion>,
     /// What it knows across processes, if its informer is durable.
     durable: Option<restart::Knowledge>,
+    /// How it has begun in place of another one, if it is called by a replica.
+    takeover: Option<Takeover>,
 }
 
 #[derive(Default)]
@@ -313,6 +177,7 @@ struct Checker {
     /// The order in which incarnations came into being, by uid.
     born: BTreeMap<String, usize>,
     controllers: Controllers,
+    takeovers: Takeovers,
     /// Handlers that were removed; calls that ran at that time may still end.
     removed_handlers: BTreeSet<u32>,
     /// The time of the entry, in nanoseconds since the start.
@@ -343,7 +208,10 @@ impl Checker {
             | Entry::Deferred { handler, .. }
             | Entry::Sent { handler, .. }
             | Entry::Synced { handler, .. }
-                if self.removed_handlers.contains(handler) => {}
+                if self.removed_handlers.contains(handler) =>
+            {
+                self.after_takeover(at, entry);
+            }
             Entry::Written { object, group } => {
                 self.living.insert(object.uid.clone());
                 let next = self.born.len();
@@ -352,6 +220,7 @@ impl Checker {
             }
             Entry::Removed { object } => {
                 self.living.remove(&object.uid);
+                self.takeovers.ended.insert(object.uid.clone(), self.now);
                 self.removed.insert(object.clone());
             }
             Entry::Restored { version, objects } => self.restored(*version, objects),
@@ -365,6 +234,12 @@ impl Checker {
                 after,
                 continues,
             } => self.resumed(*handler, *after, *continues),
+            Entry::TookOver { .. } => self.took_over(entry),
+            Entry::Holds { informer, uids } => {
+                let held = uids.iter().map(|uid| (*informer, uid.clone()));
+                self.takeovers.held.extend(held);
+            }
+            Entry::Acting { handlers } => self.acting_at_rest(at, handlers),
             Entry::Killed { handler, dropped } => self.killed(*handler, dropped),
             Entry::Kept { handler, values } => self.kept(at, *handler, values),
             Entry::Found { handler, values } => self.found(at, *handler, values),

@@ -1,6 +1,6 @@
 //! The events of a run, in order.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -219,6 +219,29 @@ pub enum Entry {
         handler: u32,
         /// As in [`Entry::Kept`].
         values: Vec<(String, String, u64)>,
+    },
+    /// The handler just registered is called from now on by its process, which acts in place of another one.
+    TookOver {
+        /// The handler.
+        handler: u32,
+        /// The one that was called until now; none: it is the first.
+        after: Option<u32>,
+        /// It does not receive again what was accepted up to the watermark.
+        continues: bool,
+        /// By namespace, or for all as an empty one: the last version that the process before it has published.
+        watermarks: BTreeMap<String, u64>,
+    },
+    /// The informer of a replica has these incarnations in its store.
+    Holds {
+        /// The informer.
+        informer: u32,
+        /// Those that it was not known to have.
+        uids: Vec<String>,
+    },
+    /// At rest: what the replica calls that acts.
+    Acting {
+        /// The handlers.
+        handlers: Vec<u32>,
     },
     /// A call into a handler begins.
     Begin(Call),

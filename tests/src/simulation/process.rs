@@ -79,6 +79,11 @@ struct Running {
 }
 
 impl Process {
+    /// Whether the seed has one.
+    pub(super) fn is_in(seed: u64) -> bool {
+        Rng::new(seed ^ SALT).percent(SEEDS_PERCENT)
+    }
+
     /// The process of a seed; most seeds have none.
     pub(super) fn of_seed(world: &Arc<World>, seed: u64) -> Option<Self> {
         let mut rng = Rng::new(seed ^ SALT);
@@ -282,7 +287,7 @@ pub(super) fn open_state(world: &Arc<World>, disk: &MemoryDisk, rng: Rng) -> Sha
 }
 
 /// Namespace, name and version of each object for which a handler has kept its version.
-fn versions_in(keys: &KeySpace) -> Vec<(String, String, u64)> {
+pub(super) fn versions_in(keys: &KeySpace) -> Vec<(String, String, u64)> {
     let value = |key: String| {
         let version = String::from_utf8(keys.get(&key)?.to_vec()).ok()?.parse().ok()?;
         let (namespace, name) = key.split_once('/')?;

@@ -133,7 +133,7 @@ impl CallRecorder {
         let (Notification::Add(object) | Notification::Update { new: object, .. }) = what else {
             return;
         };
-        let Some(source) = self.world.catalog.source(source).filter(|_| object.is_head()) else {
+        let Some(source) = self.watched.catalog.source(source).filter(|_| object.is_head()) else {
             return;
         };
         let (world, head) = (Arc::clone(&self.world), version_of_object(object));
@@ -148,7 +148,7 @@ impl CallRecorder {
 
     /// Every object that existed when the handler was added, and has not changed since, must have been attempted.
     pub(super) fn synced(&self, source: SourceId, lane: u8) {
-        let there = match self.world.catalog.info(source) {
+        let there = match self.watched.catalog.info(source) {
             // Its first list may have been of an old state.
             _ if self.began_unsynced && self.watched.has_lagged() => Vec::new(),
             // The source was removed since.

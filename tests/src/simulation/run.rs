@@ -11,6 +11,7 @@ use super::controller::Controller;
 use super::fed_index::FedIndex;
 use super::history::History;
 use super::process::Process;
+use super::replicas::{self, Replicas};
 use super::rng::Rng;
 use super::schedule::Schedule;
 use super::world::{Setting, World};
@@ -64,6 +65,14 @@ fn cache_bytes_max(seed: u64) -> Option<usize> {
     has_budget.then(|| rng.pick(&[1_000, 12_000, 30_000, 60_000]))
 }
 
+/// Whether the seed has replicas. They exclude parts that work for all informers of one process, and restores: a
+/// watermark is of one history. Of the parts that are killed, one is enough.
+#[must_use]
+pub fn has_replicas(seed: u64) -> bool {
+    let has_guests = seed.is_multiple_of(GUEST_SEEDS);
+    replicas::draws_replicas(seed) && !has_guests && !FedIndex::is_in(seed) && !Process::is_in(seed)
+}
+
 async fn play(seed: u64) -> History {
     let mut rng = Rng::new(seed);
     let setting = Setting {
@@ -79,9 +88,10 @@ async fn play(seed: u64) -> History {
     // Both read the lines of guests.
     let has_guests = seed.is_multiple_of(GUEST_SEEDS);
     let mut controller = Controller::of_seed(&world, seed).filter(|_| !has_guests);
+    let mut replicas = has_replicas(seed).then(|| Replicas::new(&world, seed));
     let playing = AtomicBool::new(true);
     // The schedule keeps the host of guests, which must live until the end.
-    let mut schedule = Schedule::new(world.clone(), rng, has_guests);
+    let mut schedule = Schedule::new(world.clone(), rng, has_guests, replicas.is_none());
     let schedule = async {
         schedule.play().await;
         playing.store(false, Ordering::Relaxed);
@@ -90,7 +100,8 @@ async fn play(seed: u64) -> History {
         schedule,
         Process::play(&mut process, &playing),
         FedIndex::play(&mut fed_index, &playing),
-        Controller::play(&mut controller, &playing)
+        Controller::play(&mut controller, &playing),
+        Replicas::play(&mut replicas, &playing)
     );
     if let Some(fed_index) = &mut fed_index {
         fed_index.finish().await;
@@ -101,6 +112,9 @@ async fn play(seed: u64) -> History {
     }
     if let Some(process) = &process {
         process.record_rest();
+    }
+    if let Some(replicas) = &replicas {
+        replicas.record_rest();
     }
     let Some(controller) = &mut controller else {
         return end(&world).await;

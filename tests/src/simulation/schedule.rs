@@ -55,12 +55,12 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    pub(super) fn new(world: Arc<World>, mut rng: Rng, with_guests: bool) -> Self {
+    pub(super) fn new(world: Arc<World>, mut rng: Rng, with_guests: bool, may_restore: bool) -> Self {
         Self {
             guests: with_guests.then(|| GuestSchedule::new(&world, rng.aside())),
             world,
             reconfigures: rng.percent(50),
-            restores: rng.aside().percent(25),
+            restores: may_restore && rng.aside().percent(25),
             backup: None,
             rng,
             handlers: Vec::new(),
@@ -129,7 +129,7 @@ impl Schedule {
     /// The informers that are not of a process that is killed.
     fn informers(&self) -> Vec<Arc<Watched>> {
         let mut informers = self.world.informers();
-        informers.retain(|watched| !watched.is_durable);
+        informers.retain(|watched| !watched.is_of_process);
         informers
     }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use informant_cache::{Environment, Snapshot};
+use informant_cache::{Catalog, Environment, Snapshot};
 use informant_informer::{DurableSources, InformerSpec, NamedInformer, ReflectorOptions, SharedInformer, SourceSpec};
 use informant_object::{KeyRef, LabelSelector, Pointer};
 use informant_spec::GroupVersionResource;
@@ -22,7 +22,9 @@ const STOP_MAX: Duration = Duration::from_secs(10);
 pub(super) struct Watched {
     pub(super) id: u32,
     /// It belongs to a process that is killed: the schedule leaves it alone.
-    pub(super) is_durable: bool,
+    pub(super) is_of_process: bool,
+    /// Where its sources are.
+    pub(super) catalog: Catalog,
     pub(super) named: NamedInformer,
     /// All selections it has had; the last is in force.
     selections: Mutex<Vec<Selection>>,
@@ -45,7 +47,36 @@ impl Watched {
         reflector: ReflectorOptions,
         storage: Option<Arc<dyn DurableSources>>,
     ) -> Arc<Self> {
-        let is_durable = storage.is_some();
+        let environment = Arc::clone(&world.environment) as Arc<dyn Environment>;
+        let is_of_process = storage.is_some();
+        let catalog = world.catalog.clone();
+        Self::start_in(
+            world,
+            selection,
+            reflector,
+            storage,
+            (environment, catalog, is_of_process),
+        )
+    }
+
+    /// Starts the informer of a replica, with its own tasks and sources.
+    pub(super) fn start_replica(
+        world: &Arc<World>,
+        selection: Selection,
+        reflector: ReflectorOptions,
+        environment: Arc<dyn Environment>,
+        catalog: Catalog,
+    ) -> Arc<Self> {
+        Self::start_in(world, selection, reflector, None, (environment, catalog, true))
+    }
+
+    fn start_in(
+        world: &Arc<World>,
+        selection: Selection,
+        reflector: ReflectorOptions,
+        storage: Option<Arc<dyn DurableSources>>,
+        (environment, catalog, is_of_process): (Arc<dyn Environment>, Catalog, bool),
+    ) -> Arc<Self> {
         let id = world.informers_ever.fetch_add(1, Ordering::Relaxed);
         world.record(Entry::Selected {
             informer: id,
@@ -57,14 +88,15 @@ impl Watched {
                 ..spec(id, &selection, reflector)
             },
             world.client(id),
-            Arc::clone(&world.environment) as Arc<dyn Environment>,
-            world.catalog.clone(),
+            environment,
+            catalog.clone(),
             &world.metrics,
         )
         .expect("the specification is valid");
         let watched = Arc::new(Self {
             id,
-            is_durable,
+            is_of_process,
+            catalog,
             named,
             at_start: world.cluster(&selection),
             selections: Mutex::new(vec![selection]),
@@ -79,6 +111,11 @@ impl Watched {
         locked(&world.informers).retain(|other| other.id != self.id);
         let report = self.named.stop(STOP_MAX).await;
         world.note(format!("informer {} stopped: {report:?}", self.id));
+    }
+
+    /// Removes it from the world, with its process: it receives nothing more.
+    pub(super) fn forget(&self, world: &World) {
+        locked(&world.informers).retain(|other| other.id != self.id);
     }
 
     /// Changes its selection while its handlers stay.

@@ -252,8 +252,10 @@ impl World {
     /// server has the same version again. Afterwards nothing would tell the two histories apart.
     pub(super) fn may_be_written(&self) -> bool {
         let revision = self.server().revision();
-        let sources = self.catalog.all().into_iter();
-        let mut versions = sources.filter_map(|source| source.snapshot().version()?.number());
+        let all = self.catalog.all().into_iter().map(|source| source.snapshot());
+        // Replicas have their own.
+        let all = all.chain(self.informers().into_iter().flat_map(|watched| watched.snapshots()));
+        let mut versions = all.filter_map(|snapshot| snapshot.version()?.number());
         !versions.any(|version| version > revision && version <= revision + WRITES_AT_ONCE)
     }
 }

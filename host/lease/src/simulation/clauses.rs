@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use informant_cache::Moment;
 
-use super::process::Process;
-use super::server::{Name, Server};
 use crate::record::LeaseContent;
+use crate::simulated::Process;
+use crate::simulated::{Name, Server};
 use crate::times::{LeaseTimes, PREFERRED_FIRST};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

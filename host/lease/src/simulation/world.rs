@@ -14,9 +14,9 @@ use informant_cache::Moment;
 use self::effects::Effect;
 use super::clauses::{Checker, Clause};
 use super::faults::{Fault, Planned, Target, Trouble};
-use super::process::{Input, Process};
 use super::rng::Rng;
-use super::server::{Name, Server};
+use crate::simulated::{Input, Process};
+use crate::simulated::{Name, Server};
 use crate::{LeaseRequest, LeaseTimes, Seen};
 
 /// How long effects may run after a hand-over was begun; then they are cancelled.

@@ -31,6 +31,8 @@ impl Checker {
         let mut findings = Vec::new();
         findings.extend(self.invented(&running));
         let key = (object.namespace.clone(), object.name.clone());
+        self.forget_unknowable(*id, &key);
+        self.forget_newer(*id, &key, object);
         let handler = self.handlers.entry(*id).or_default();
         let informer = handler.informer;
         let may_go_back = handler.keys.entry(key.clone()).or_default().restores < self.restores;
@@ -62,6 +64,9 @@ impl Checker {
                 format!("received {again} of {object} after its delete"),
             ));
         }
+        let takeover = handler.takeover.as_mut();
+        let repeats = takeover.and_then(|takeover| takeover.repeats(&running));
+        findings.extend(repeats.map(|message| (Clause::TakeoverRepeatsLittle, message)));
         findings.extend(handler.too_many_calls(self.now));
         let suspects = handler.suspects.as_mut();
         let early = suspects.and_then(|suspects| suspects.begin(&key, self.now));
@@ -207,6 +212,10 @@ impl Checker {
             return self.violate(at, Clause::OneAtATime, message);
         };
         let is_last = key_state.record_end(&call, ended);
+        key_state.is_of_other_replica &= ended != Ended::Ok;
+        if is_last && let Some(takeover) = &mut handler.takeover {
+            takeover.ended(&call);
+        }
         if let Some(suspects) = &mut handler.suspects {
             suspects.end(&key, ended == Ended::Trap, self.now);
         }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use informant_cache::Moment;
 
 use super::super::faults::Trouble;
-use super::super::process::Input;
 use super::{Event, World};
+use crate::simulated::Input;
 
 /// Something that a process does to the world.
 #[derive(Debug)]

@@ -6,9 +6,9 @@ use std::time::Duration;
 use informant_cache::Moment;
 
 use super::super::faults::Trouble;
-use super::super::process::Input;
-use super::super::server::Name;
 use super::{Event, World};
+use crate::simulated::Input;
+use crate::simulated::Name;
 use crate::{LeaseAnswer, LeaseRequest, RequestId, Seen};
 
 /// One way through a network without trouble.

@@ -6,10 +6,10 @@ use std::time::Duration;
 use informant_cache::Moment;
 
 use super::super::faults::{Edit, Fault, Target, Trouble};
-use super::super::process::{Input, Process};
-use super::super::server::Name;
 use super::{Event, World};
 use crate::LeaseContent;
+use crate::simulated::Name;
+use crate::simulated::{Input, Process};
 
 /// After what time an orderly stop becomes a kill.
 const STOP_MAX: Duration = Duration::from_secs(25);

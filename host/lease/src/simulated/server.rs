@@ -10,7 +10,7 @@ use crate::request::{LeaseAnswer, RequestKind, Seen};
 
 /// A Lease of the group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Name {
+pub enum Name {
     /// The one that says who acts.
     Work,
     /// That of the member on this host.
@@ -18,14 +18,14 @@ pub(super) enum Name {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Server {
+pub struct Server {
     version: u64,
-    pub(super) leases: BTreeMap<Name, LeaseRecord>,
+    pub(crate) leases: BTreeMap<Name, LeaseRecord>,
 }
 
 impl Server {
     /// Answers a request. Returns what watches deliver, too.
-    pub(super) fn apply(&mut self, name: Name, kind: RequestKind) -> (LeaseAnswer, Option<Seen>) {
+    pub fn apply(&mut self, name: Name, kind: RequestKind) -> (LeaseAnswer, Option<Seen>) {
         let current = self.leases.get(&name);
         match (kind, current) {
             (RequestKind::Read, Some(record)) => (LeaseAnswer::Record(record.clone()), None),
@@ -53,7 +53,7 @@ impl Server {
     }
 
     /// Somebody edits a Lease, whatever its version is.
-    pub(super) fn edit(&mut self, name: Name, edit: impl FnOnce(&mut LeaseContent)) -> Option<Seen> {
+    pub fn edit(&mut self, name: Name, edit: impl FnOnce(&mut LeaseContent)) -> Option<Seen> {
         let version = self.next_version();
         let record = self.leases.get_mut(&name)?;
         record.version = version;
@@ -62,13 +62,19 @@ impl Server {
         Some(Seen::Record(record.clone()))
     }
 
-    pub(super) fn delete(&mut self, name: Name) -> Option<Seen> {
+    pub fn delete(&mut self, name: Name) -> Option<Seen> {
         self.leases.remove(&name)?;
         Some(Seen::Absent(Some(self.next_version())))
     }
 
+    /// All Leases.
+    pub fn iter(&self) -> impl Iterator<Item = (Name, &LeaseRecord)> {
+        self.leases.iter().map(|(name, record)| (*name, record))
+    }
+
     /// The version of a list that is served now.
-    pub(super) fn version(&self) -> ResourceVersion {
+    #[must_use]
+    pub fn version(&self) -> ResourceVersion {
         ResourceVersion::new(&self.version.to_string())
     }
 

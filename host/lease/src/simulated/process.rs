@@ -9,44 +9,46 @@ use super::server::Name;
 use crate::standing::{ReleaseReason, Standing};
 use crate::{
     Candidates, Election, ElectionInput, LeaseAnswer, LeaseRequest, LeaseTimes, MemberRecord, Members, Membership,
-    MembershipInput, RequestId, Seen,
+    MembershipInput, Notes, RequestId, Seen,
 };
 
 /// What happens to a process.
 #[derive(Debug, Clone)]
-pub(super) enum Input {
+pub enum Input {
     Clock,
     Seen(Name, Seen),
     Synced,
     Answer(Name, RequestId, LeaseAnswer),
     Ready(bool),
+    Notes(Notes),
     /// All effects have ended, because of an earlier request for it.
     HandedOver,
     Stop,
 }
 
 #[derive(Debug)]
-pub(super) struct Process {
-    pub(super) identity: Arc<str>,
+pub struct Process {
+    pub identity: Arc<str>,
     pod: Arc<str>,
-    pub(super) own: Name,
-    pub(super) election: Election,
+    pub(crate) own: Name,
+    pub election: Election,
     membership: Membership,
     members: Members,
     candidates: Candidates,
     record: MemberRecord,
     is_stopping: bool,
     /// Effects that have begun and not ended.
-    pub(super) in_flight: BTreeSet<usize>,
+    pub in_flight: BTreeSet<usize>,
     /// Epochs for which its gate was open, and is no longer.
-    pub(super) ended_epochs: BTreeSet<u32>,
-    pub(super) open_epoch: Option<u32>,
+    pub ended_epochs: BTreeSet<u32>,
+    pub open_epoch: Option<u32>,
     /// When it was last ready, in true time.
-    pub(super) last_ready: Moment,
+    pub last_ready: Moment,
 }
 
 impl Process {
-    pub(super) fn new(now: Moment, host: usize, number: usize, version: &str, times: LeaseTimes) -> Process {
+    #[must_use]
+    pub fn new(now: Moment, host: usize, number: usize, version: &str, times: LeaseTimes) -> Process {
         let pod: Arc<str> = format!("informant-{host}").into();
         let identity: Arc<str> = format!("{pod}_{number}").into();
         let record = MemberRecord {
@@ -74,7 +76,7 @@ impl Process {
     }
 
     /// Handles `input`. Returns what to send.
-    pub(super) fn step(&mut self, now: Moment, input: Input) -> Vec<(Name, LeaseRequest)> {
+    pub fn step(&mut self, now: Moment, input: Input) -> Vec<(Name, LeaseRequest)> {
         let (mut member, mut work) = (MembershipInput::Clock, ElectionInput::Clock);
         match input {
             Input::Clock => {}
@@ -102,6 +104,7 @@ impl Process {
                 member = MembershipInput::Record(self.record.clone());
                 work = ElectionInput::Ready(is_ready);
             }
+            Input::Notes(notes) => work = ElectionInput::Notes(notes),
             Input::HandedOver => work = ElectionInput::HandedOver,
             Input::Stop => {
                 self.is_stopping = true;
@@ -125,29 +128,35 @@ impl Process {
         requests
     }
 
-    pub(super) fn next_wake(&self, now: Moment) -> Moment {
+    #[must_use]
+    pub fn next_wake(&self, now: Moment) -> Moment {
         let machines = self.election.next_wake().min(self.membership.next_wake());
         machines.min(self.members.next_change(now))
     }
 
-    pub(super) fn is_acting(&self) -> bool {
+    #[must_use]
+    pub fn is_acting(&self) -> bool {
         matches!(self.election.standing(), Standing::Acting { .. })
     }
 
-    pub(super) fn is_handing_over(&self) -> bool {
+    #[must_use]
+    pub fn is_handing_over(&self) -> bool {
         matches!(self.election.standing(), Standing::HandingOver { .. })
     }
 
-    pub(super) fn is_ready(&self) -> bool {
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
         self.record.is_ready
     }
 
     /// Whether others may expect it to acquire what is released to it.
-    pub(super) fn is_candidate(&self) -> bool {
+    #[must_use]
+    pub fn is_candidate(&self) -> bool {
         self.record.is_ready && !self.is_stopping
     }
 
-    pub(super) fn has_ended(&self) -> bool {
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
         self.is_stopping && self.election.has_ended() && self.membership.has_ended()
     }
 }

@@ -1,0 +1,201 @@
+//! What replicas owe each other's handlers when one acts in place of another.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::super::history::{Ended, Entry, EventKind, ObjectVersion};
+use super::{Checker, Clause, Key, KeyState, Running};
+
+/// The reason of a call by which a replica continues what another one did.
+const TAKEOVER: &str = "takeover";
+
+/// For how long each replica keeps deletes, in nanoseconds.
+const KEPT_NS: u64 = 600 * 1_000_000_000;
+
+/// What the checker knows of all replicas.
+#[derive(Default)]
+pub(super) struct Takeovers {
+    /// The incarnations that informers have had: they know of their deletes.
+    pub(super) held: BTreeSet<(u32, String)>,
+    /// When incarnations ended.
+    pub(super) ended: BTreeMap<String, u64>,
+    /// Handlers, and those that are called instead.
+    successors: BTreeMap<u32, u32>,
+    /// The last ones.
+    acting: BTreeSet<u32>,
+}
+
+/// How a handler has begun in place of another one.
+#[derive(Default)]
+pub(super) struct Takeover {
+    at: u64,
+    continues: bool,
+    watermarks: BTreeMap<String, u64>,
+    /// The keys of which a delete was handed out.
+    deleted: BTreeSet<Key>,
+    /// What was accepted because of the takeover: incarnations, and whether it was the delete.
+    accepted: BTreeSet<(String, bool)>,
+}
+
+impl Takeover {
+    /// How a call repeats more than it has to.
+    pub(super) fn repeats(&mut self, call: &Running) -> Option<String> {
+        let is_delete = call.kind == EventKind::Delete;
+        let key = (call.object.namespace.clone(), call.object.name.clone());
+        if is_delete {
+            self.deleted.insert(key.clone());
+        }
+        if call.reason != TAKEOVER {
+            return None;
+        }
+        if self.accepted.contains(&(call.object.uid.clone(), is_delete)) {
+            return Some(format!("received {} again because of the same takeover", call.object));
+        }
+        let watermark = self
+            .watermarks
+            .get(&call.object.namespace)
+            .or(self.watermarks.get(""))?;
+        let is_covered = call.object.version <= *watermark;
+        // An unseen delete is known to be covered only if the list that showed it is.
+        let is_left_out = match is_delete {
+            true => !call.unknown,
+            false => self.continues && !self.deleted.contains(&key),
+        };
+        (is_covered && is_left_out).then(|| format!("received {}, which the watermark {watermark} covers", call.object))
+    }
+
+    /// A call was accepted, or refused for good.
+    pub(super) fn ended(&mut self, call: &Running) {
+        if call.reason == TAKEOVER {
+            let is_delete = call.kind == EventKind::Delete;
+            self.accepted.insert((call.object.uid.clone(), is_delete));
+        }
+    }
+}
+
+impl Checker {
+    /// The handler continues what the one before it did.
+    pub(super) fn took_over(&mut self, entry: &Entry) {
+        let Entry::TookOver {
+            handler: id,
+            after,
+            continues,
+            watermarks,
+        } = entry
+        else {
+            return;
+        };
+        let before = after.and_then(|after| {
+            self.takeovers.successors.insert(after, *id);
+            self.takeovers.acting.remove(&after);
+            self.removed_handlers.insert(after);
+            self.handlers.remove(&after)
+        });
+        let before = before.unwrap_or_default();
+        self.takeovers.acting.insert(*id);
+        let handler = self.handlers.entry(*id).or_default();
+        handler.takeover = Some(Takeover {
+            at: self.now,
+            continues: *continues,
+            watermarks: watermarks.clone(),
+            ..Takeover::default()
+        });
+        let inherit = |(key, state): (Key, KeyState)| {
+            let state = KeyState {
+                accepted: state.accepted,
+                refused: state.refused,
+                settled: state.settled,
+                inherited: true,
+                is_of_other_replica: true,
+                ..KeyState::default()
+            };
+            (key, state)
+        };
+        handler.keys = before.keys.into_iter().map(inherit).collect();
+        if *continues {
+            handler.attempted = before.attempted;
+        }
+        let keys: Vec<Key> = handler.keys.keys().cloned().collect();
+        for key in keys {
+            self.forget_unknowable(*id, &key);
+        }
+    }
+
+    /// A replica cannot know of the delete of an object that its informer has never had, and keeps no older ones.
+    pub(super) fn forget_unknowable(&mut self, id: u32, key: &Key) {
+        let Some(handler) = self.handlers.get_mut(&id) else {
+            return;
+        };
+        let (Some(takeover), Some(state)) = (&handler.takeover, handler.keys.get_mut(key)) else {
+            return;
+        };
+        let informer = handler.informer;
+        let is_unknowable = |object: &ObjectVersion| {
+            let ended = self.takeovers.ended.get(&object.uid);
+            let is_held = self.takeovers.held.contains(&(informer, object.uid.clone()))
+                || self
+                    .shown
+                    .iter()
+                    .any(|(of, shown)| *of == informer && shown.uid == object.uid);
+            ended.is_some_and(|ended| !is_held || ended + KEPT_NS < takeover.at)
+        };
+        if state.is_of_other_replica {
+            state
+                .accepted
+                .take_if(|(exists, object)| *exists && is_unknowable(object));
+        }
+    }
+
+    /// A replica may be behind the one before it: then later incarnations follow again.
+    pub(super) fn forget_newer(&mut self, id: u32, key: &Key, object: &ObjectVersion) {
+        let state = self.handlers.get_mut(&id).and_then(|handler| handler.keys.get_mut(key));
+        let born = |object: &ObjectVersion| self.born.get(&object.uid);
+        if let Some(state) = state.filter(|state| state.is_of_other_replica) {
+            state.accepted.take_if(|(_, accepted)| born(object) < born(accepted));
+        }
+    }
+
+    /// What a handler does after another one has begun in its place.
+    pub(super) fn after_takeover(&mut self, at: usize, entry: &Entry) {
+        let (handler, did) = match entry {
+            Entry::Begin(call) => (call.handler, format!("received {}", call.object)),
+            Entry::End {
+                handler,
+                namespace,
+                name,
+                ended: Ended::Ok,
+            } => (*handler, format!("accepted a state of {namespace}/{name}")),
+            Entry::Sent {
+                handler,
+                namespace,
+                name,
+            } => (*handler, format!("wrote for {namespace}/{name}")),
+            _ => return,
+        };
+        if let Some(successor) = self.takeovers.successors.get(&handler) {
+            let message = format!("handler {handler} {did} after {successor} had begun in its place");
+            self.violate(at, Clause::OneReplicaActs, message);
+        }
+    }
+
+    /// At rest, one replica acts.
+    pub(super) fn acting_at_rest(&mut self, at: usize, handlers: &[u32]) {
+        let acting: BTreeSet<u32> = handlers.iter().copied().collect();
+        if acting != self.takeovers.acting || acting.is_empty() {
+            let message = format!(
+                "at rest {acting:?} are called, and {:?} have begun last",
+                self.takeovers.acting
+            );
+            self.violate(at, Clause::OneReplicaActs, message);
+        }
+        for id in acting {
+            let keys = self
+                .handlers
+                .get(&id)
+                .into_iter()
+                .flat_map(|handler| handler.keys.keys().cloned());
+            for key in keys.collect::<Vec<_>>() {
+                self.forget_unknowable(id, &key);
+            }
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! One process of a group of replicas: its informer with its caches and kept deletes, its handlers, and what the daemon
+//! does as its standing changes (`host/informant/src/daemon/ha.rs`).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use informant_cache::listener::{ListenerOptions, RetryOptions};
+use informant_cache::{Catalog, Environment, Moment};
+use informant_informer::ReflectorOptions;
+use informant_lease::simulated::Input;
+use informant_lease::{LeaseContent, LeaseTimes, Notes, Standing};
+use tokio::sync::Notify;
+
+use super::super::history::Selection;
+use super::super::recorder::Script;
+use super::super::rng::Rng;
+use super::super::watched::Watched;
+use super::super::world::World;
+use super::handler::{HANDLERS, ProcessGate, ReplicaHandler, Terms, Watermarks};
+use super::life::ProcessEnvironment;
+use super::network::Network;
+use super::node::{Node, Status};
+use super::shared::Shared;
+
+/// As in the daemon.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+const READY_WAIT_MAX: Duration = Duration::from_secs(60);
+const HAND_OVER_CALLS_MAX: Duration = Duration::from_secs(6);
+const HAND_OVER_STATE_MAX: Duration = Duration::from_secs(2);
+pub(super) const KEPT_DELETES_AGE_MIN: Duration = Duration::from_secs(600);
+const KEPT_DELETES_AGE_MARGIN: Duration = Duration::from_secs(60);
+const WATERMARKS: &str = "watermarks";
+const OLDEST_DELETE_SECONDS: &str = "oldest-delete-seconds";
+
+/// Where a process starts.
+pub(super) struct Place {
+    pub(super) host: usize,
+    /// Of the process; no other one has it.
+    pub(super) number: usize,
+    pub(super) version: &'static str,
+    /// What the machine's clock for leases said at the start of the run.
+    pub(super) boot: Duration,
+    pub(super) times: LeaseTimes,
+    pub(super) selection: Selection,
+}
+
+pub(super) struct Member {
+    pub(super) watched: Arc<Watched>,
+    pub(super) environment: Arc<ProcessEnvironment>,
+    pub(super) node: Arc<Node>,
+    pub(super) handlers: Vec<Arc<ReplicaHandler>>,
+    ended: Arc<Notify>,
+}
+
+/// The task that lets the handlers act and stand by.
+struct Following {
+    world: Arc<World>,
+    watched: Arc<Watched>,
+    environment: Arc<ProcessEnvironment>,
+    node: Arc<Node>,
+    handlers: Vec<Arc<ReplicaHandler>>,
+    gate: Arc<ProcessGate>,
+    shared: Arc<Shared>,
+    catalog: Catalog,
+    rng: Rng,
+    began: Moment,
+    kept_for: Duration,
+    acting: Acting,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Acting {
+    No,
+    Ending,
+    /// Under this epoch.
+    Yes(u32),
+}
+
+impl Member {
+    pub(super) fn start(
+        world: &Arc<World>,
+        network: &Arc<Network>,
+        terms: &Arc<Terms>,
+        place: Place,
+        mut rng: Rng,
+    ) -> Self {
+        let environment = ProcessEnvironment::new(&world.environment, place.boot, rng.split());
+        let environment = Arc::new(environment);
+        let catalog = Catalog::new();
+        catalog
+            .kept_deletes()
+            .keep(Some(KEPT_DELETES_AGE_MIN), environment.now());
+        let reflector = ReflectorOptions {
+            watch_list: rng.percent(60),
+            ..ReflectorOptions::default()
+        };
+        let tasks = Arc::clone(&environment) as Arc<dyn Environment>;
+        let watched = Watched::start_replica(world, place.selection, reflector, tasks, catalog.clone());
+        let node = Node::start(
+            (place.host, place.number, place.version),
+            place.times,
+            &environment,
+            network,
+        );
+        let gate = Arc::new(ProcessGate {
+            gate: node.gate(),
+            epoch: Default::default(),
+            environment: Arc::clone(&environment),
+        });
+        let handlers: Vec<_> = HANDLERS
+            .iter()
+            .map(|handler| {
+                let (options, rng) = (options(&mut rng), rng.split());
+                let handler = ReplicaHandler::new(*handler, world, &watched, &gate, terms, options, rng);
+                Arc::new(handler)
+            })
+            .collect();
+        let following = Following {
+            world: Arc::clone(world),
+            watched: Arc::clone(&watched),
+            environment: Arc::clone(&environment),
+            node: Arc::clone(&node),
+            handlers: handlers.clone(),
+            gate,
+            shared: Arc::new(Shared::new(place.host, network, &environment)),
+            catalog,
+            rng,
+            began: environment.now(),
+            kept_for: KEPT_DELETES_AGE_MIN,
+            acting: Acting::No,
+        };
+        let ended = Arc::new(Notify::new());
+        let end = Arc::clone(&ended);
+        let run = async move {
+            following.run().await;
+            end.notify_one();
+        };
+        environment.spawn("replica", Box::pin(run));
+        Self {
+            watched,
+            environment,
+            node,
+            handlers,
+            ended,
+        }
+    }
+
+    /// Hands over, and ends.
+    pub(super) async fn stop(&self) {
+        self.node.input(Input::Stop);
+        self.ended.notified().await;
+    }
+
+    /// It, or it may believe that it, acts.
+    pub(super) fn is_acting(&self) -> bool {
+        matches!(
+            self.node.standing(),
+            Standing::Acting { .. } | Standing::HandingOver { .. }
+        )
+    }
+}
+
+fn options(rng: &mut Rng) -> ListenerOptions {
+    ListenerOptions {
+        pending_events_max: rng.pick(&[2, 8, 1_024, 1_024]),
+        retry: RetryOptions {
+            attempts: 1_000,
+            ..RetryOptions::default()
+        },
+        seed: 1 + rng.below(u64::MAX - 1),
+        ..ListenerOptions::default()
+    }
+}
+
+impl Following {
+    async fn run(mut self) {
+        let mut statuses = self.node.watch();
+        let mut look_at = Moment::ZERO;
+        loop {
+            let status = statuses.borrow_and_update().clone();
+            self.follow(&status).await;
+            if status.has_ended {
+                return;
+            }
+            if self.environment.now() >= look_at {
+                self.publish(&status);
+                look_at = self.environment.now() + LOOK_INTERVAL;
+            }
+            tokio::select! {
+                biased;
+                changed = statuses.changed() => if changed.is_err() { return },
+                () = self.environment.sleep(look_at - self.environment.now()) => {}
+            }
+        }
+    }
+
+    async fn follow(&mut self, status: &Status) {
+        match &status.standing {
+            Standing::Acting { epoch, .. } if self.acting != Acting::Yes(*epoch) => self.act(*epoch, status).await,
+            Standing::Acting { .. } => {}
+            Standing::HandingOver { .. } if self.acting == Acting::Ending => {}
+            Standing::HandingOver { .. } => {
+                self.acting = Acting::Ending;
+                self.shared.hurry();
+                let handed_over = self
+                    .handlers
+                    .iter()
+                    .map(|handler| handler.hand_over(HAND_OVER_CALLS_MAX));
+                futures::future::join_all(handed_over).await;
+                self.shared.flush(HAND_OVER_STATE_MAX).await;
+                self.shared.end();
+                self.set_notes();
+                self.node.input(Input::HandedOver);
+            }
+            Standing::Standby { .. } if self.acting != Acting::No => {
+                self.stop_acting().await;
+                let oldest = status.content.as_ref().and_then(published_oldest_delete);
+                self.write_notes(&BTreeMap::new(), oldest);
+            }
+            Standing::Standby { .. } => {}
+            Standing::Acquiring { .. } | Standing::Releasing { .. } => self.stop_acting().await,
+        }
+    }
+
+    async fn act(&mut self, epoch: u32, status: &Status) {
+        if self.acting != Acting::No {
+            // Of an earlier term that ended a moment ago.
+            self.stop_acting().await;
+        }
+        let predecessor = status.predecessor.as_ref().map(watermarks);
+        let identity = self.node.identity();
+        self.shared.begin(&identity, epoch, self.gate.gate.clone());
+        self.gate.epoch.store(epoch, Ordering::Relaxed);
+        self.acting = Acting::Yes(epoch);
+        self.world.note(format!("{identity} acts with epoch {epoch}"));
+        // Their history is another one than when this process began to watch them.
+        let is_restored = self.watched.named.statuses().iter().any(|status| status.epoch > 0);
+        for handler in &self.handlers {
+            let of_handler = |all: &BTreeMap<String, Watermarks>| match is_restored {
+                true => Watermarks::new(),
+                false => all.get(handler.name()).cloned().unwrap_or_default(),
+            };
+            let script = Script {
+                call_ms_max: self.rng.pick(&[0, 5, 100, 1_000]),
+                fails_percent: self.rng.pick(&[0, 0, 30]),
+                refuses_percent: self.rng.pick(&[0, 0, 0, 5]),
+                ..Script::default()
+            };
+            handler.act(predecessor.as_ref().map(of_handler).as_ref(), &self.shared, script);
+        }
+    }
+
+    async fn stop_acting(&mut self) {
+        self.gate.epoch.store(0, Ordering::Relaxed);
+        self.handlers.iter().for_each(|handler| handler.end_term());
+        self.shared.end();
+        self.acting = Acting::No;
+        for handler in &self.handlers {
+            handler.stand_by().await;
+            handler.detach();
+        }
+    }
+
+    fn publish(&mut self, status: &Status) {
+        let (now, boot_now) = (self.environment.now(), self.environment.boot_now());
+        let is_ready = self.watched.named.has_synced() || now - self.began >= READY_WAIT_MAX;
+        self.node.input(Input::Ready(is_ready));
+        let oldest = match &status.standing {
+            Standing::Acting { .. } => {
+                self.set_notes();
+                self.oldest_delete()
+            }
+            Standing::HandingOver { .. } | Standing::Releasing { .. } => None,
+            Standing::Standby { .. } | Standing::Acquiring { .. } => {
+                let oldest = status.content.as_ref().and_then(published_oldest_delete);
+                self.write_notes(&BTreeMap::new(), oldest);
+                oldest
+            }
+        };
+        let wanted = (oldest.unwrap_or_default() + KEPT_DELETES_AGE_MARGIN).max(KEPT_DELETES_AGE_MIN);
+        let may_shrink = match &status.standing {
+            Standing::Acting { since, .. } => boot_now - *since >= KEPT_DELETES_AGE_MIN,
+            Standing::Standby { .. } => status.content.is_some(),
+            _ => false,
+        };
+        self.kept_for = match may_shrink {
+            true => wanted,
+            false => self.kept_for.max(wanted),
+        };
+        self.catalog.kept_deletes().keep(Some(self.kept_for), now);
+    }
+
+    fn set_notes(&self) {
+        let of_handler = |handler: &Arc<ReplicaHandler>| (handler.name().to_owned(), handler.watermarks());
+        let watermarks = self.handlers.iter().map(of_handler).collect();
+        let above = self.kept_for.saturating_sub(KEPT_DELETES_AGE_MARGIN);
+        let inherited = (self.kept_for > KEPT_DELETES_AGE_MIN).then_some(above);
+        self.write_notes(&watermarks, self.oldest_delete().max(inherited));
+    }
+
+    fn write_notes(&self, watermarks: &BTreeMap<String, Watermarks>, oldest: Option<Duration>) {
+        let watermarks = serde_json::to_string(watermarks).expect("names and numbers");
+        let oldest = oldest.unwrap_or_default().as_secs().to_string();
+        let notes = [(WATERMARKS, watermarks.as_str()), (OLDEST_DELETE_SECONDS, &oldest)];
+        let notes = Notes::new(notes).expect("they are short");
+        self.node.input(Input::Notes(notes));
+    }
+
+    fn oldest_delete(&self) -> Option<Duration> {
+        self.handlers.iter().filter_map(|handler| handler.oldest_delete()).max()
+    }
+}
+
+/// What the predecessor has published, by handler.
+fn watermarks(content: &LeaseContent) -> BTreeMap<String, Watermarks> {
+    let note = content.notes.get(WATERMARKS).unwrap_or_default();
+    serde_json::from_str(note).unwrap_or_default()
+}
+
+fn published_oldest_delete(content: &LeaseContent) -> Option<Duration> {
+    let seconds = content.notes.get(OLDEST_DELETE_SECONDS)?;
+    seconds.parse().ok().map(Duration::from_secs)
+}

@@ -1,0 +1,240 @@
+//! What lies between replicas and Informant's own cluster, where Leases and shared state are: it is slow, loses
+//! requests and answers, and cuts off a replica.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use informant_cache::Environment;
+use informant_lease::simulated::{Input, Name, Server};
+use informant_lease::{LeaseRequest, Seen};
+use informant_state::{SecretAnswer, SecretFailure, SecretRequest, SecretVerb};
+use tokio::sync::{mpsc, oneshot};
+
+use super::super::rng::Rng;
+use super::super::world::{World, locked};
+
+/// How often a watch that is cut off looks whether it is connected again.
+const CUT_LOOK: Duration = Duration::from_millis(200);
+
+/// How long a process waits for an answer about a Secret: 4 s.
+const SECRET_WAIT_MAX: Duration = Duration::from_secs(4);
+
+/// How bad the network is.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Weather {
+    /// The most time of one way.
+    pub(super) way_ms_max: u64,
+    /// How many requests and how many answers are lost.
+    pub(super) lost_percent: u64,
+}
+
+/// Informant's own cluster, and the ways to it.
+pub(super) struct Network {
+    world: Arc<World>,
+    state: Mutex<State>,
+}
+
+struct State {
+    rng: Rng,
+    weather: Weather,
+    leases: Server,
+    watches: Vec<mpsc::UnboundedSender<(Name, Seen)>>,
+    secrets: BTreeMap<String, (u64, Vec<u8>)>,
+    secret_version: u64,
+    /// The hosts that are cut off.
+    cut: BTreeSet<usize>,
+}
+
+/// What becomes of a request.
+struct Ways {
+    there: Duration,
+    back: Duration,
+    is_lost: bool,
+    is_answer_lost: bool,
+}
+
+impl Network {
+    pub(super) fn new(world: &Arc<World>, rng: Rng) -> Arc<Self> {
+        Arc::new(Self {
+            world: Arc::clone(world),
+            state: Mutex::new(State {
+                rng,
+                weather: Weather::default(),
+                leases: Server::default(),
+                watches: Vec::new(),
+                secrets: BTreeMap::new(),
+                secret_version: 0,
+                cut: BTreeSet::new(),
+            }),
+        })
+    }
+
+    pub(super) fn set_weather(&self, weather: Weather) {
+        locked(&self.state).weather = weather;
+    }
+
+    pub(super) fn cut_off(&self, host: usize) {
+        locked(&self.state).cut.insert(host);
+    }
+
+    pub(super) fn connect_all(&self) {
+        locked(&self.state).cut.clear();
+    }
+
+    /// Somebody deletes the Lease that says who acts.
+    pub(super) fn delete_lease(&self) {
+        let mut state = locked(&self.state);
+        if let Some(seen) = state.leases.delete(Name::Work) {
+            state.show(Name::Work, &seen);
+        }
+    }
+
+    /// Sends a request about a Lease; the answer comes into `inbox`, if it comes.
+    pub(super) fn send(
+        self: &Arc<Self>,
+        host: usize,
+        name: Name,
+        request: LeaseRequest,
+        inbox: mpsc::UnboundedSender<Input>,
+    ) {
+        let (network, ways) = (Arc::clone(self), self.ways(host));
+        let flight = async move {
+            network.pass(ways.there).await;
+            if ways.is_lost || network.is_cut(host) {
+                return;
+            }
+            let answer = {
+                let mut state = locked(&network.state);
+                let (answer, seen) = state.leases.apply(name, request.kind);
+                seen.iter().for_each(|seen| state.show(name, seen));
+                answer
+            };
+            network.pass(ways.back).await;
+            if !ways.is_answer_lost && !network.is_cut(host) {
+                // The process may be gone.
+                let _ = inbox.send(Input::Answer(name, request.id, answer));
+            }
+        };
+        self.world.environment.spawn("lease request", Box::pin(flight));
+    }
+
+    /// Lists and watches all Leases.
+    pub(super) fn watch(self: &Arc<Self>, host: usize, inbox: mpsc::UnboundedSender<Input>) {
+        let (shown, mut shows) = mpsc::unbounded_channel();
+        let listed: Vec<(Name, Seen)> = {
+            let mut state = locked(&self.state);
+            state.watches.push(shown);
+            let records = state.leases.iter();
+            records
+                .map(|(name, record)| (name, Seen::Record(record.clone())))
+                .collect()
+        };
+        let network = Arc::clone(self);
+        let watch = async move {
+            network.pass(network.ways(host).back).await;
+            for (name, seen) in listed {
+                let _ = inbox.send(Input::Seen(name, seen));
+            }
+            let _ = inbox.send(Input::Synced);
+            while let Some((name, seen)) = shows.recv().await {
+                network.pass(network.ways(host).back).await;
+                while network.is_cut(host) {
+                    network.pass(CUT_LOOK).await;
+                }
+                if inbox.send(Input::Seen(name, seen)).is_err() {
+                    return;
+                }
+            }
+        };
+        self.world.environment.spawn("lease watch", Box::pin(watch));
+    }
+
+    /// Sends a request about a Secret. It may take effect although the caller no longer waits.
+    pub(super) async fn send_secret(self: Arc<Self>, host: usize, request: SecretRequest) -> SecretAnswer {
+        let (network, ways) = (Arc::clone(&self), self.ways(host));
+        let (answered, answer) = oneshot::channel();
+        if ways.there.is_zero() && ways.back.is_zero() && !ways.is_lost && !self.is_cut(host) {
+            return locked(&self.state).apply(&request);
+        }
+        let flight = async move {
+            network.pass(ways.there).await;
+            if ways.is_lost || network.is_cut(host) {
+                return network.pass(SECRET_WAIT_MAX).await;
+            }
+            let answer = locked(&network.state).apply(&request);
+            network.pass(ways.back).await;
+            match ways.is_answer_lost || network.is_cut(host) {
+                true => network.pass(SECRET_WAIT_MAX).await,
+                // The process may be gone.
+                false => drop(answered.send(answer)),
+            }
+        };
+        self.world.environment.spawn("secret request", Box::pin(flight));
+        let failed = |message: &str| {
+            SecretAnswer::Failed(SecretFailure {
+                message: message.to_owned(),
+                is_denied: false,
+                retry_after: None,
+            })
+        };
+        tokio::select! {
+            biased;
+            answer = answer => answer.unwrap_or_else(|_| failed("the connection was closed")),
+            () = self.world.environment.sleep(SECRET_WAIT_MAX) => failed("no answer"),
+        }
+    }
+
+    fn ways(&self, host: usize) -> Ways {
+        let mut state = locked(&self.state);
+        let Weather {
+            way_ms_max,
+            lost_percent,
+        } = state.weather;
+        let is_cut = state.cut.contains(&host);
+        let mut way = || Duration::from_millis(state.rng.below(way_ms_max + 1));
+        let (there, back) = (way(), way());
+        Ways {
+            there,
+            back,
+            is_lost: is_cut || state.rng.percent(lost_percent),
+            is_answer_lost: state.rng.percent(lost_percent),
+        }
+    }
+
+    fn is_cut(&self, host: usize) -> bool {
+        locked(&self.state).cut.contains(&host)
+    }
+
+    async fn pass(&self, time: Duration) {
+        if !time.is_zero() {
+            self.world.environment.sleep(time).await;
+        }
+    }
+}
+
+impl State {
+    fn show(&mut self, name: Name, seen: &Seen) {
+        self.watches.retain(|watch| watch.send((name, seen.clone())).is_ok());
+    }
+
+    fn apply(&mut self, request: &SecretRequest) -> SecretAnswer {
+        let found = self.secrets.get(&request.name);
+        let data = match (&request.verb, found) {
+            (SecretVerb::Get | SecretVerb::Update(..), None) => return SecretAnswer::Missing,
+            (SecretVerb::Get, Some((version, data))) => {
+                let (version, data) = (version.to_string(), data.clone());
+                return SecretAnswer::Found { version, data };
+            }
+            (SecretVerb::Create(data), None) => data,
+            (SecretVerb::Update(data, expected), Some((version, _))) if version.to_string() == *expected => data,
+            (SecretVerb::Create(_) | SecretVerb::Update(..), Some(_)) => return SecretAnswer::Conflict,
+        };
+        self.secret_version += 1;
+        let version = self.secret_version;
+        self.secrets.insert(request.name.clone(), (version, data.to_vec()));
+        SecretAnswer::Written {
+            version: version.to_string(),
+        }
+    }
+}

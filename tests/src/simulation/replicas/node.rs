@@ -1,0 +1,132 @@
+//! The state machines of a process about Leases, as the daemon drives them (`host/informant/src/replicas/driver.rs`).
+
+use std::sync::{Arc, Mutex};
+
+use informant_cache::{Environment, Moment};
+use informant_lease::simulated::{Input, Process};
+use informant_lease::{Gate, LeaseContent, LeaseTimes, Standing};
+use tokio::sync::{Notify, mpsc, watch};
+
+use super::super::world::locked;
+use super::life::ProcessEnvironment;
+use super::network::Network;
+
+/// How often a step may be due again at once.
+const STEPS_AT_ONCE_MAX: usize = 8;
+
+pub(super) struct Node {
+    host: usize,
+    environment: Arc<ProcessEnvironment>,
+    network: Arc<Network>,
+    machines: Mutex<Process>,
+    inbox: mpsc::UnboundedSender<Input>,
+    status: watch::Sender<Status>,
+    wake: Notify,
+}
+
+/// What its process follows.
+#[derive(Clone, PartialEq)]
+pub(super) struct Status {
+    pub(super) standing: Standing,
+    /// The Lease as it was last observed.
+    pub(super) content: Option<LeaseContent>,
+    /// As it was when this process acquired it.
+    pub(super) predecessor: Option<LeaseContent>,
+    pub(super) has_ended: bool,
+}
+
+impl Node {
+    /// Starts the machines of process `number` on `host`.
+    pub(super) fn start(
+        (host, number, version): (usize, usize, &str),
+        times: LeaseTimes,
+        environment: &Arc<ProcessEnvironment>,
+        network: &Arc<Network>,
+    ) -> Arc<Self> {
+        let (inbox, inputs) = mpsc::unbounded_channel();
+        let machines = Process::new(environment.boot_now(), host, number, version, times);
+        let status = Status::of(&machines);
+        let node = Arc::new(Self {
+            host,
+            environment: Arc::clone(environment),
+            network: Arc::clone(network),
+            machines: Mutex::new(machines),
+            inbox: inbox.clone(),
+            status: watch::Sender::new(status),
+            wake: Notify::new(),
+        });
+        network.watch(host, inbox);
+        let drive = Arc::clone(&node).drive(inputs);
+        environment.spawn("lease driver", Box::pin(drive));
+        node
+    }
+
+    pub(super) fn gate(&self) -> Gate {
+        locked(&self.machines).election.gate().clone()
+    }
+
+    pub(super) fn identity(&self) -> Arc<str> {
+        Arc::clone(&locked(&self.machines).identity)
+    }
+
+    pub(super) fn watch(&self) -> watch::Receiver<Status> {
+        self.status.subscribe()
+    }
+
+    pub(super) fn standing(&self) -> Standing {
+        self.status.borrow().standing.clone()
+    }
+
+    pub(super) fn input(&self, input: Input) {
+        let (requests, status) = {
+            let mut machines = locked(&self.machines);
+            let now = self.environment.boot_now();
+            let mut requests = machines.step(now, input);
+            let mut steps = 0;
+            while machines.next_wake(now) <= now && steps < STEPS_AT_ONCE_MAX {
+                requests.extend(machines.step(now, Input::Clock));
+                steps += 1;
+            }
+            (requests, Status::of(&machines))
+        };
+        for (name, request) in requests {
+            self.network.send(self.host, name, request, self.inbox.clone());
+        }
+        self.status.send_if_modified(|before| {
+            let is_changed = *before != status;
+            *before = status;
+            is_changed
+        });
+        self.wake.notify_one();
+    }
+
+    async fn drive(self: Arc<Self>, mut inputs: mpsc::UnboundedReceiver<Input>) {
+        self.input(Input::Clock);
+        loop {
+            let now = self.environment.boot_now();
+            let wake = locked(&self.machines).next_wake(now);
+            let sleep = match wake {
+                Moment::NEVER => Box::pin(std::future::pending()),
+                wake => self.environment.sleep(wake - now),
+            };
+            tokio::select! {
+                biased;
+                Some(input) = inputs.recv() => self.input(input),
+                () = self.wake.notified() => {}
+                () = sleep => self.input(Input::Clock),
+            }
+        }
+    }
+}
+
+impl Status {
+    fn of(machines: &Process) -> Self {
+        let election = &machines.election;
+        Self {
+            standing: election.standing(),
+            content: election.lease().map(|lease| lease.content.clone()),
+            predecessor: election.predecessor().cloned(),
+            has_ended: machines.has_ended(),
+        }
+    }
+}
