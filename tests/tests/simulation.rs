@@ -14,6 +14,9 @@ const WITH_CONTROLLER: u64 = 1;
 /// A seed with an index whose values come from outside.
 const WITH_FED_INDEX: u64 = 7;
 
+/// A seed with replicas, of which one takes over with a watermark.
+const WITH_REPLICAS: u64 = 97;
+
 #[test]
 #[expect(clippy::print_stdout, reason = "how long it took is part of the result")]
 fn delivery_contract_holds_for_fixed_seeds() {
@@ -25,7 +28,7 @@ fn delivery_contract_holds_for_fixed_seeds() {
 #[test]
 fn a_seed_replays_to_the_byte() {
     // The last two have WebAssembly handlers.
-    for seed in [WITH_CONTROLLER, WITH_FED_INDEX, WITH_KILLS, 42, 20, 40] {
+    for seed in [WITH_CONTROLLER, WITH_FED_INDEX, WITH_KILLS, WITH_REPLICAS, 42, 20, 40] {
         let (first, second) = (run(seed).history.to_string(), run(seed).history.to_string());
         if seed == WITH_KILLS {
             assert!(first.contains(r#""what":"killed""#), "seed {seed} kills no process");
@@ -35,6 +38,10 @@ fn a_seed_replays_to_the_byte() {
                 first.contains(r#""did":"timer-ended""#),
                 "seed {seed} has no controller"
             );
+        }
+        if seed == WITH_REPLICAS {
+            let has_watermark = first.contains(r#""continues":true,"watermarks":{""#);
+            assert!(has_watermark, "seed {seed} has no takeover with a watermark");
         }
         if seed == WITH_FED_INDEX {
             let is_ready = first.contains(r#""at_rest":false,"index":["#);

@@ -154,6 +154,12 @@ seeded_bugs! {
     UnreadyMemberActs,
     /// A process that takes over does not deliver the deletes that it kept.
     DeleteLostAtTakeover,
+    /// A process that takes over delivers what the watermark covers.
+    WatermarkNotApplied,
+    /// A watermark does not wait for what is queued or in flight.
+    WatermarkAheadOfQueue,
+    /// The gate stays open after its deadline until the holder has noticed that.
+    StaleHolderWrites,
 }
 
 impl SeededBug {

@@ -239,6 +239,7 @@ impl Checker {
                 let held = uids.iter().map(|uid| (*informer, uid.clone()));
                 self.takeovers.held.extend(held);
             }
+            Entry::StateWritten { term } => self.state_written(at, *term),
             Entry::Acting { handlers } => self.acting_at_rest(at, handlers),
             Entry::Killed { handler, dropped } => self.killed(*handler, dropped),
             Entry::Kept { handler, values } => self.kept(at, *handler, values),

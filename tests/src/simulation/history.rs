@@ -238,6 +238,11 @@ pub enum Entry {
         /// Those that it was not known to have.
         uids: Vec<String>,
     },
+    /// A write of shared state has taken effect.
+    StateWritten {
+        /// The term that has sent it; each has a greater number than those before it.
+        term: u32,
+    },
     /// At rest: what the replica calls that acts.
     Acting {
         /// The handlers.

@@ -116,11 +116,11 @@ impl Replicas {
             replicas.step().await;
             replicas.note_held();
         }
-        replicas.network.set_weather(Weather::default());
+        replicas.network.set_weather(Default::default());
         replicas.network.connect_all();
         for host in 0..replicas.hosts.len() {
             match &replicas.hosts[host].member {
-                Some(member) => member.environment.life.proceed(),
+                Some(member) => member.environment.life.proceed(&mut replicas.rng),
                 None => replicas.start(host),
             }
         }
@@ -232,25 +232,26 @@ impl Replicas {
             false => Duration::from_millis(self.rng.below(3_000)),
         };
         let (world, environment) = (Arc::clone(&self.world), Arc::clone(&self.world.environment));
+        let mut rng = self.rng.split();
         let proceed = async move {
             environment.sleep(pause).await;
             if life.is_stopped() {
                 world.note(format!("host {host} continues"));
-                life.proceed();
+                life.proceed(&mut rng);
             }
         };
         self.world.environment.spawn("continue", Box::pin(proceed));
     }
 
-    fn proceed_all(&self) {
+    fn proceed_all(&mut self) {
         let members = self.hosts.iter().filter_map(|host| host.member.as_ref());
         let stopped = members.filter(|member| member.environment.life.is_stopped());
-        stopped.for_each(|member| member.environment.life.proceed());
+        stopped.for_each(|member| member.environment.life.proceed(&mut self.rng));
     }
 
     /// Informant's own cluster.
     fn disturb_network(&mut self) {
-        let name = match self.rng.below(6) {
+        let name = match self.rng.below(8) {
             0 | 1 => {
                 self.network.connect_all();
                 "all replicas are connected".to_owned()
@@ -265,15 +266,12 @@ impl Replicas {
                 "the Lease is deleted".to_owned()
             }
             _ => {
-                let weather = Weather {
+                let weather = [(); 2].map(|()| Weather {
                     way_ms_max: self.rng.pick(&[0, 0, 50, 400, 1_500]),
-                    lost_percent: self.rng.pick(&[0, 0, 10, 40]),
-                };
+                    lost_percent: self.rng.pick(&[0, 0, 10, 60]),
+                });
                 self.network.set_weather(weather);
-                format!(
-                    "Leases take {} ms, {} % of requests are lost",
-                    weather.way_ms_max, weather.lost_percent
-                )
+                format!("ways to Leases and to Secrets: {weather:?}")
             }
         };
         self.world.note(name);

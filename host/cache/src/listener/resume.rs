@@ -68,6 +68,7 @@ impl ResumeState {
     #[must_use]
     pub fn of_takeover(takeover: Takeover, kept: Vec<KeptDelete>) -> ResumeState {
         let Takeover { watermark, all_objects } = takeover;
+        let watermark = watermark.filter(|_| !seeded_bug(SeededBug::WatermarkNotApplied));
         let is_accepted = |delete: &KeptDelete| {
             let is_covered = watermark.zip(delete.gone_by).is_some_and(|(all, gone)| gone <= all);
             is_covered || seeded_bug(SeededBug::DeleteLostAtTakeover)

@@ -182,6 +182,9 @@ impl Checker {
         for message in messages.collect::<Vec<_>>() {
             self.violate(at, Clause::RememberedWithWrites, message);
         }
+        for message in self.unfound(id, values) {
+            self.violate(at, Clause::RememberedWithSuccess, message);
+        }
     }
 
     /// An index whose values come from outside is complete or not ready, and ready at rest.

@@ -22,6 +22,8 @@ pub(super) struct Takeovers {
     successors: BTreeMap<u32, u32>,
     /// The last ones.
     acting: BTreeSet<u32>,
+    /// The last term that has written shared state.
+    wrote: u32,
 }
 
 /// How a handler has begun in place of another one.
@@ -50,17 +52,19 @@ impl Takeover {
         if self.accepted.contains(&(call.object.uid.clone(), is_delete)) {
             return Some(format!("received {} again because of the same takeover", call.object));
         }
-        let watermark = self
-            .watermarks
-            .get(&call.object.namespace)
-            .or(self.watermarks.get(""))?;
-        let is_covered = call.object.version <= *watermark;
+        let watermark = self.watermark_of(&call.object.namespace)?;
+        let is_covered = call.object.version <= watermark;
         // An unseen delete is known to be covered only if the list that showed it is.
         let is_left_out = match is_delete {
             true => !call.unknown,
             false => self.continues && !self.deleted.contains(&key),
         };
         (is_covered && is_left_out).then(|| format!("received {}, which the watermark {watermark} covers", call.object))
+    }
+
+    fn watermark_of(&self, namespace: &str) -> Option<u64> {
+        let watermark = self.watermarks.get(namespace).or(self.watermarks.get(""));
+        watermark.copied()
     }
 
     /// A call was accepted, or refused for good.
@@ -175,6 +179,38 @@ impl Checker {
             let message = format!("handler {handler} {did} after {successor} had begun in its place");
             self.violate(at, Clause::OneReplicaActs, message);
         }
+    }
+
+    /// No former term writes shared state after its successor has done so.
+    pub(super) fn state_written(&mut self, at: usize, term: u32) {
+        let last = self.takeovers.wrote;
+        self.takeovers.wrote = last.max(term);
+        if term < last {
+            let message = format!("the term {term} wrote shared state after the term {last} had done so");
+            self.violate(at, Clause::OneReplicaActs, message);
+        }
+    }
+
+    /// A handler finds what was kept with each state that is acknowledged for sure: that the watermark covers.
+    pub(super) fn unfound(&self, id: u32, values: &[(String, String, u64)]) -> Vec<String> {
+        let Some(handler) = self.handlers.get(&id) else {
+            return Vec::new();
+        };
+        let Some(takeover) = &handler.takeover else {
+            return Vec::new();
+        };
+        let lost = handler.keys.iter().filter_map(|((namespace, name), state)| {
+            let (exists, object) = state.accepted.as_ref()?;
+            let is_found = values
+                .iter()
+                .any(|(of, named, version)| (of, named, *version) == (namespace, name, object.version));
+            let is_covered = takeover
+                .watermark_of(namespace)
+                .is_some_and(|all| object.version <= all);
+            let is_lost = *exists && is_covered && !is_found;
+            is_lost.then(|| format!("handler {id} does not find what was kept with {object}"))
+        });
+        lost.collect()
     }
 
     /// At rest, one replica acts.

@@ -8,6 +8,7 @@ mod instances;
 mod restart;
 mod restored;
 mod selection;
+mod takeovers;
 mod timed;
 
 fn object(name: &str, uid: &str, version: u64) -> ObjectVersion {

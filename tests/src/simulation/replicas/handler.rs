@@ -38,6 +38,9 @@ const CALLS_AT_ONCE_MAX: usize = 3;
 /// How many percent of the calls defer a write.
 const DEFERS_PERCENT: u64 = 40;
 
+/// How long a request about an object takes in one way.
+const WAY_MS: [u64; 5] = [0, 0, 5, 50, 1_000];
+
 /// The pause of a handler whose gate is closed before it is told to stand by, as in the plugin host.
 const GATE_PAUSE: Duration = Duration::from_millis(100);
 
@@ -343,17 +346,24 @@ impl Term {
         }
     }
 
-    /// Makes the write that a call has deferred, if it may. Returns whether it is known to have arrived.
-    async fn write(self: &Arc<Self>, key: KeyRef<'_>, rng: &mut Rng) -> bool {
+    /// Makes the write that a call has deferred, again if its time is over. Returns false once it must not be made.
+    async fn write(&self, key: KeyRef<'_>, rng: &mut Rng) -> bool {
         // It waits for its turn.
         self.environment
             .sleep(Duration::from_millis(self.recorder.write_ms(rng)))
             .await;
-        let Some(request_end) = self.gate.request_end() else {
-            return false;
-        };
-        let way = |rng: &mut Rng| Duration::from_millis(self.recorder.write_ms(rng));
-        let (there, back) = (way(rng), way(rng));
+        while let Some(request_end) = self.gate.request_end() {
+            if self.request(key, request_end, rng).await {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Sends a write. Returns whether it has arrived in time.
+    async fn request(&self, key: KeyRef<'_>, request_end: Moment, rng: &mut Rng) -> bool {
+        let mut way = || Duration::from_millis(rng.pick(&WAY_MS));
+        let (there, back) = (way(), way());
         let request = Request {
             life: self.environment.life.clone(),
             is_cancelled: Arc::default(),

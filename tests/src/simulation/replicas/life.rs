@@ -39,13 +39,23 @@ impl Life {
         locked(&self.0).phase = Phase::Stopped;
     }
 
-    pub(super) fn proceed(&self) {
-        self.enter(Phase::Runs);
+    /// It continues: its tasks in any order.
+    pub(super) fn proceed(&self, rng: &mut Rng) {
+        let mut tasks: Vec<Waker> = {
+            let mut state = locked(&self.0);
+            state.phase = Phase::Runs;
+            state.wakers.values().cloned().collect()
+        };
+        while !tasks.is_empty() {
+            tasks.swap_remove(rng.below(tasks.len() as u64) as usize).wake();
+        }
     }
 
     /// No task makes another step.
     pub(super) fn kill(&self) {
-        self.enter(Phase::Killed);
+        let mut state = locked(&self.0);
+        state.phase = Phase::Killed;
+        state.wakers.values().for_each(Waker::wake_by_ref);
     }
 
     pub(super) fn is_stopped(&self) -> bool {
@@ -54,12 +64,6 @@ impl Life {
 
     pub(super) fn is_killed(&self) -> bool {
         locked(&self.0).phase == Phase::Killed
-    }
-
-    fn enter(&self, phase: Phase) {
-        let mut state = locked(&self.0);
-        state.phase = phase;
-        state.wakers.values().for_each(Waker::wake_by_ref);
     }
 }
 

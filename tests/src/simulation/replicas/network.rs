@@ -11,6 +11,7 @@ use informant_lease::{LeaseRequest, Seen};
 use informant_state::{SecretAnswer, SecretFailure, SecretRequest, SecretVerb};
 use tokio::sync::{mpsc, oneshot};
 
+use super::super::history::Entry;
 use super::super::rng::Rng;
 use super::super::world::{World, locked};
 
@@ -20,8 +21,11 @@ const CUT_LOOK: Duration = Duration::from_millis(200);
 /// How long a process waits for an answer about a Secret: 4 s.
 const SECRET_WAIT_MAX: Duration = Duration::from_secs(4);
 
+const LEASES: usize = 0;
+const SECRETS: usize = 1;
+
 /// How bad the network is.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Weather {
     /// The most time of one way.
     pub(super) way_ms_max: u64,
@@ -37,11 +41,13 @@ pub(super) struct Network {
 
 struct State {
     rng: Rng,
-    weather: Weather,
+    /// On the ways to Leases, and to Secrets.
+    weather: [Weather; 2],
     leases: Server,
     watches: Vec<mpsc::UnboundedSender<(Name, Seen)>>,
     secrets: BTreeMap<String, (u64, Vec<u8>)>,
     secret_version: u64,
+    terms: u32,
     /// The hosts that are cut off.
     cut: BTreeSet<usize>,
 }
@@ -60,17 +66,19 @@ impl Network {
             world: Arc::clone(world),
             state: Mutex::new(State {
                 rng,
-                weather: Weather::default(),
+                weather: Default::default(),
                 leases: Server::default(),
                 watches: Vec::new(),
                 secrets: BTreeMap::new(),
                 secret_version: 0,
+                terms: 0,
                 cut: BTreeSet::new(),
             }),
         })
     }
 
-    pub(super) fn set_weather(&self, weather: Weather) {
+    /// For Leases, and for Secrets.
+    pub(super) fn set_weather(&self, weather: [Weather; 2]) {
         locked(&self.state).weather = weather;
     }
 
@@ -80,6 +88,13 @@ impl Network {
 
     pub(super) fn connect_all(&self) {
         locked(&self.state).cut.clear();
+    }
+
+    /// The number of a term that begins now.
+    pub(super) fn next_term(&self) -> u32 {
+        let mut state = locked(&self.state);
+        state.terms += 1;
+        state.terms
     }
 
     /// Somebody deletes the Lease that says who acts.
@@ -98,7 +113,7 @@ impl Network {
         request: LeaseRequest,
         inbox: mpsc::UnboundedSender<Input>,
     ) {
-        let (network, ways) = (Arc::clone(self), self.ways(host));
+        let (network, ways) = (Arc::clone(self), self.ways(host, LEASES));
         let flight = async move {
             network.pass(ways.there).await;
             if ways.is_lost || network.is_cut(host) {
@@ -132,13 +147,13 @@ impl Network {
         };
         let network = Arc::clone(self);
         let watch = async move {
-            network.pass(network.ways(host).back).await;
+            network.pass(network.ways(host, LEASES).back).await;
             for (name, seen) in listed {
                 let _ = inbox.send(Input::Seen(name, seen));
             }
             let _ = inbox.send(Input::Synced);
             while let Some((name, seen)) = shows.recv().await {
-                network.pass(network.ways(host).back).await;
+                network.pass(network.ways(host, LEASES).back).await;
                 while network.is_cut(host) {
                     network.pass(CUT_LOOK).await;
                 }
@@ -150,19 +165,20 @@ impl Network {
         self.world.environment.spawn("lease watch", Box::pin(watch));
     }
 
-    /// Sends a request about a Secret. It may take effect although the caller no longer waits.
-    pub(super) async fn send_secret(self: Arc<Self>, host: usize, request: SecretRequest) -> SecretAnswer {
-        let (network, ways) = (Arc::clone(&self), self.ways(host));
+    /// Sends a request about a Secret from this term. It may take effect although the caller no longer
+    /// waits.
+    pub(super) async fn send_secret(self: Arc<Self>, host: usize, term: u32, request: SecretRequest) -> SecretAnswer {
+        let (network, ways) = (Arc::clone(&self), self.ways(host, SECRETS));
         let (answered, answer) = oneshot::channel();
         if ways.there.is_zero() && ways.back.is_zero() && !ways.is_lost && !self.is_cut(host) {
-            return locked(&self.state).apply(&request);
+            return self.apply(term, &request);
         }
         let flight = async move {
             network.pass(ways.there).await;
             if ways.is_lost || network.is_cut(host) {
                 return network.pass(SECRET_WAIT_MAX).await;
             }
-            let answer = locked(&network.state).apply(&request);
+            let answer = network.apply(term, &request);
             network.pass(ways.back).await;
             match ways.is_answer_lost || network.is_cut(host) {
                 true => network.pass(SECRET_WAIT_MAX).await,
@@ -185,12 +201,20 @@ impl Network {
         }
     }
 
-    fn ways(&self, host: usize) -> Ways {
+    fn apply(&self, term: u32, request: &SecretRequest) -> SecretAnswer {
+        let answer = locked(&self.state).apply(request);
+        if matches!(answer, SecretAnswer::Written { .. }) {
+            self.world.record(Entry::StateWritten { term });
+        }
+        answer
+    }
+
+    fn ways(&self, host: usize, to: usize) -> Ways {
         let mut state = locked(&self.state);
         let Weather {
             way_ms_max,
             lost_percent,
-        } = state.weather;
+        } = state.weather[to];
         let is_cut = state.cut.contains(&host);
         let mut way = || Duration::from_millis(state.rng.below(way_ms_max + 1));
         let (there, back) = (way(), way());

@@ -56,13 +56,19 @@ impl Shared {
         let wake = Arc::new(Notify::new());
         let notify = Arc::clone(&wake);
         journal.set_waker(move || notify.notify_one());
+        // That of the Lease starts again if the Lease was deleted.
+        let term = self.network.next_term();
         let running = Arc::new(Running {
             journal: Mutex::new(Some(journal)),
             gate,
             wake,
         });
         *locked(&self.running) = Some(Arc::clone(&running));
-        let run = running.run(self.host, Arc::clone(&self.network), Arc::clone(&self.environment));
+        let run = running.run(
+            (self.host, term),
+            Arc::clone(&self.network),
+            Arc::clone(&self.environment),
+        );
         self.environment.spawn("shared state", Box::pin(run));
     }
 
@@ -112,7 +118,12 @@ impl Shared {
 }
 
 impl Running {
-    async fn run(self: Arc<Self>, host: usize, network: Arc<Network>, environment: Arc<ProcessEnvironment>) {
+    async fn run(
+        self: Arc<Self>,
+        (host, term): (usize, u32),
+        network: Arc<Network>,
+        environment: Arc<ProcessEnvironment>,
+    ) {
         let mut sent = None;
         loop {
             let now = environment.now();
@@ -121,7 +132,7 @@ impl Running {
             };
             let until = match step {
                 SharedStep::Send(request) => {
-                    sent = Some(Box::pin(Arc::clone(&network).send_secret(host, request)));
+                    sent = Some(Box::pin(Arc::clone(&network).send_secret(host, term, request)));
                     continue;
                 }
                 SharedStep::Wait(until) => until,
