@@ -165,3 +165,24 @@ fn replica_that_is_behind_goes_back_once() {
     assert_eq!(of([behind(), taken(EventKind::Add, &two).into()].concat()), NOTHING);
     assert_eq!(of(behind()), [Clause::LastStateNeverLost, Clause::AtLeastOnce]);
 }
+
+#[test]
+fn state_written_by_a_former_term_is_detected() {
+    let written = |terms: [u32; 2]| terms.map(|term| Entry::StateWritten { term });
+    assert_eq!(clauses(after_first(written([1, 2]))), NOTHING);
+    assert_eq!(clauses(after_first(written([2, 1]))), [Clause::OneReplicaActs]);
+}
+
+#[test]
+fn value_that_a_takeover_does_not_find_is_detected() {
+    let of = |watermark, values| {
+        let found = Entry::Found { handler: 1, values };
+        clauses(after_first(took_over(1, true, watermark).into_iter().chain([found])))
+    };
+    let value = vec![("default".to_owned(), "a".to_owned(), 1)];
+    assert_eq!(of(Some(1), vec![]), [Clause::RememberedWithSuccess]);
+    assert_eq!(
+        (of(Some(1), value), of(Some(0), vec![])),
+        (NOTHING.to_vec(), NOTHING.to_vec())
+    );
+}
