@@ -137,7 +137,7 @@ impl Running {
                 }
                 SharedStep::Wait(until) => until,
                 SharedStep::Lost(_) => return self.gate.close(),
-                SharedStep::Refused(error) => panic!("nobody damages the state: {error}"),
+                SharedStep::Refused(error) => panic!("the state is damaged: {error}"),
             };
             let answered = async {
                 match &mut sent {
