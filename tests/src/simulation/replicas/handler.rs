@@ -41,7 +41,7 @@ const DEFERS_PERCENT: u64 = 40;
 /// How long a request about an object takes in one way.
 const WAY_MS: [u64; 5] = [0, 0, 5, 50, 1_000];
 
-/// The pause of a handler whose gate is closed before it is told to stand by, as in the plugin host.
+/// The pause of a handler whose gate is closed before it stands by, as in the plugin host.
 const GATE_PAUSE: Duration = Duration::from_millis(100);
 
 /// How often a hand-over looks whether calls have ended.

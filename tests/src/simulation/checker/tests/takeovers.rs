@@ -119,7 +119,7 @@ fn object_that_a_takeover_repeats_twice_is_detected() {
 }
 
 #[test]
-fn only_a_continuing_handler_must_not_repeat_what_the_watermark_covers() {
+fn continuing_handler_repeats_nothing_that_the_watermark_covers() {
     let one = object("a", "u1", 1);
     let of = |continues, watermark| {
         let begun = took_over(1, continues, Some(watermark));
