@@ -1,6 +1,7 @@
 //! What replicas owe each other's handlers when one acts in place of another.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use super::super::history::{Ended, Entry, EventKind, ObjectVersion};
 use super::{Checker, Clause, Key, KeyState, Running};
@@ -207,7 +208,10 @@ impl Checker {
             let is_covered = takeover
                 .watermark_of(namespace)
                 .is_some_and(|all| object.version <= all);
-            let is_lost = *exists && is_covered && !is_found;
+            // A newer state may wait for the handler: then the one before it need not be acknowledged.
+            let mut later = self.written.range((Bound::Excluded(object), Bound::Unbounded));
+            let is_last = later.next().is_none_or(|(next, _)| next.uid != object.uid);
+            let is_lost = *exists && is_covered && is_last && !is_found;
             is_lost.then(|| format!("handler {id} does not find what was kept with {object}"))
         });
         lost.collect()
