@@ -201,7 +201,7 @@ impl Checker {
             return Vec::new();
         };
         let lost = handler.keys.iter().filter_map(|((namespace, name), state)| {
-            let (exists, object) = state.accepted.as_ref()?;
+            let (exists, object) = state.accepted.as_ref().filter(|_| state.refused.is_none())?;
             let is_found = values
                 .iter()
                 .any(|(of, named, version)| (of, named, *version) == (namespace, name, object.version));
