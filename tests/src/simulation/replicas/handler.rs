@@ -167,10 +167,14 @@ impl ReplicaHandler {
             .named
             .begin_listener(self.listener.clone(), |info| match predecessor {
                 None => Beginning::Start,
-                Some(_) => Beginning::Takeover(Takeover {
-                    watermark: watermark(info),
-                    all_objects: !continues,
-                }),
+                Some(_) => {
+                    let takeover = Takeover {
+                        watermark: watermark(info),
+                        all_objects: !continues,
+                    };
+                    // They are not kept in shared state here.
+                    Beginning::Takeover(takeover, None)
+                }
             });
         begun.expect("the informer runs");
         let (rng, shared, name) = (locked(&self.rng).split(), Arc::clone(shared), self.name);
