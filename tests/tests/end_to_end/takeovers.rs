@@ -292,6 +292,19 @@ async fn remembered(cluster: &Cluster, replica: &Replica) -> Result<BTreeMap<Str
     rows.map(number).collect()
 }
 
+/// What the replicas show, for the message of a failure.
+async fn states(replicas: &[Replica]) -> String {
+    let mut shown = String::new();
+    for replica in replicas {
+        for path in ["/api/v1/replicas", "/api/v1/plugins", "/api/v1/sources"] {
+            let answer = replica.daemon.http_get(path).await;
+            shown += &format!("{} {path}: {answer:?}\n", replica.name);
+        }
+        shown += &replica.daemon.process().tail();
+    }
+    shown
+}
+
 async fn run(kind: Kind) -> Result<()> {
     let cluster = Cluster::start(kind).await?;
     let client = cluster.client().await?;
@@ -345,7 +358,11 @@ async fn run(kind: Kind) -> Result<()> {
     }
     stop.store(true, Ordering::Relaxed);
     let last = changes.await??;
-    wait::until("the last state of each object", WITHIN, async || {
+    let settled = wait::until("the last state of each object", WITHIN, async || {
+        // Each object is written to far more often than ten times a minute, so its calls are spaced.
+        for replica in &replicas {
+            let _ = replica.daemon.command(&["plugin", "resume", "writer"]).await;
+        }
         let mut shown: BTreeMap<String, String> = BTreeMap::new();
         for write in writes.all() {
             shown.insert(write.name, write.rev);
@@ -357,8 +374,10 @@ async fn run(kind: Kind) -> Result<()> {
             }
         }
         Ok(())
-    })
-    .await?;
+    });
+    if let Err(error) = settled.await {
+        return Err(error.context(states(&replicas).await));
+    }
     writes.check()?;
     for replica in &replicas {
         replica.daemon.process().signal("TERM").await?;
