@@ -2,6 +2,7 @@
 //! lost, and what the handler remembers is what its calls confirmed.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -298,7 +299,7 @@ async fn states(replicas: &[Replica]) -> String {
     for replica in replicas {
         for path in ["/api/v1/replicas", "/api/v1/plugins", "/api/v1/sources"] {
             let answer = replica.daemon.http_get(path).await;
-            shown += &format!("{} {path}: {answer:?}\n", replica.name);
+            let _ = writeln!(shown, "{} {path}: {answer:?}", replica.name);
         }
         shown += &replica.daemon.process().tail();
     }

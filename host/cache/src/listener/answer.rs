@@ -395,8 +395,12 @@ impl Listener {
             return;
         };
         let walk = state.walk_mut(lane);
-        walk.unattempted -= 1;
-        if walk.unattempted == 0 {
+        // None: a list that this one has replaced counted it.
+        let Some(left) = walk.unattempted.checked_sub(1) else {
+            return;
+        };
+        walk.unattempted = left;
+        if left == 0 {
             self.settle(source, now);
         }
     }
