@@ -9,7 +9,7 @@ use http_body_util::BodyExt;
 use informant_apiserver::{ApiServer, Options, Replica, ServerSnapshot, ServiceError};
 use informant_cache::{CacheBudget, Catalog, Environment, Snapshot};
 use informant_informer::{InformerMetrics, TokioEnvironment};
-use informant_object::Object;
+use informant_object::{Object, Projection};
 use kube::client::Body;
 use tower::ServiceExt;
 
@@ -202,7 +202,11 @@ impl World {
             max_bytes,
             used_bytes: budget.used_bytes(),
             bytes: snapshots.iter().map(bytes).sum(),
-            whole: snapshots.iter().map(|snapshot| snapshot.len() - snapshot.heads()).sum(),
+            whole: snapshots
+                .iter()
+                .flat_map(Snapshot::iter)
+                .filter(|object| is_reducible(object))
+                .count(),
             least_shed_bytes: shed.map(|(_, bytes)| bytes).min(),
         });
     }
@@ -228,6 +232,11 @@ impl World {
         self.trouble.store(false, Ordering::Relaxed);
         self.note("all faults end");
     }
+}
+
+/// Whether the head of an object takes less than the object. That of a Secret without data does not.
+fn is_reducible(object: &Object) -> bool {
+    !object.is_head() && object.to_head(&Projection::of_head(&[])).size_bytes() < object.size_bytes()
 }
 
 /// Restores from a backup.
