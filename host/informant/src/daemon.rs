@@ -339,7 +339,8 @@ fn plugin_host(
     keys: Option<PluginKeys>,
     gate: Option<Arc<ProcessGate>>,
 ) -> Result<PluginHost> {
-    let clusters = ClusterApi::of(registry.clusters().clone(), Arc::clone(environment));
+    let gate = gate.map(|gate| gate as Arc<dyn ActingGate>);
+    let clusters = ClusterApi::of(registry.clusters().clone(), Arc::clone(environment)).gated(gate.clone());
     let host = PluginHost::new(HostOptions {
         cache_dir: options.cache_dir.clone(),
         env: guests,
@@ -355,7 +356,7 @@ fn plugin_host(
                 Arc::clone(environment),
             ))),
             observer: options.observer.clone(),
-            gate: gate.map(|gate| gate as Arc<dyn ActingGate>),
+            gate,
         },
         metrics: metrics.plugins.clone(),
         script_runners: script_runners::sources(&options.config.script_runners)?,

@@ -204,6 +204,7 @@ impl Replica {
             same_since: None,
             counts_as_ready: false,
             kept_for: KEPT_DELETES_AGE_MIN,
+            acts_since: None,
             logged: None,
         };
         let (stopped, done) = (stop.clone(), left.clone().drop_guard());
@@ -234,6 +235,8 @@ struct GroupMember {
     counts_as_ready: bool,
     /// How long deletes are kept.
     kept_for: Duration,
+    /// Since when plugins have been called in this term.
+    acts_since: Option<Moment>,
     /// What the log has said.
     logged: Option<String>,
 }
@@ -408,6 +411,7 @@ impl GroupMember {
         }
         // Of an earlier term that ended a moment ago.
         running_plugins(&self.parts.registry).for_each(|plugin| plugin.end_term());
+        self.acts_since = None;
         self.held = Some(HeldLease {
             epoch,
             predecessor,
@@ -436,6 +440,7 @@ impl GroupMember {
             paused.for_each(|plugin| drop(shared.write_pause(&plugin)));
         }
         held.shared.clone_from(&shared);
+        self.acts_since.get_or_insert(self.parts.environment.boot_now());
         self.parts.gate.epoch.store(held.epoch, Ordering::Release);
         registry.set_acting(Acting::Yes(Arc::new(Term {
             epoch: held.epoch,
@@ -445,7 +450,7 @@ impl GroupMember {
     }
 
     fn stop_acting(&mut self) {
-        self.held = None;
+        (self.held, self.acts_since) = (None, None);
         self.parts.gate.epoch.store(0, Ordering::Release);
         running_plugins(&self.parts.registry).for_each(|plugin| plugin.end_term());
         if let Some(shared) = &self.parts.shared {
@@ -487,9 +492,16 @@ impl GroupMember {
             }
         };
         let wanted = (oldest.unwrap_or_default() + KEPT_DELETES_AGE_MARGIN).max(KEPT_DELETES_AGE_MIN);
+        // While shared state cannot be read, no plugin is called: what has been kept since before this term stays.
+        let wanted = match &status.standing {
+            Standing::Acting { since, .. } if self.acts_since.is_none() => {
+                wanted.max(KEPT_DELETES_AGE_MIN + (now - *since))
+            }
+            _ => wanted,
+        };
         // Listeners may not have been attached yet, and receive what is kept when they are.
         let may_shrink = match &status.standing {
-            Standing::Acting { since, .. } => now - *since >= KEPT_DELETES_AGE_MIN,
+            Standing::Acting { .. } => self.acts_since.is_some_and(|since| now - since >= KEPT_DELETES_AGE_MIN),
             Standing::Standby { .. } => status.content.is_some(),
             _ => false,
         };
@@ -533,6 +545,10 @@ impl GroupMember {
         registry.set_watermarks_left_out(left_out);
         let configuration = registry.configuration().digest.to_string();
         let mut published = PublishedWatermarks { configuration, text };
+        if self.parts.shared.is_some() && self.held.as_ref().is_some_and(|held| held.shared.is_none()) {
+            // A watermark counts dead letters as accepted, and a successor would not have these.
+            published.text.clear();
+        }
         if let Some(shared) = self.held.as_ref().and_then(|held| held.shared.as_ref()) {
             shared.keep(running_plugins(registry), |informer| registry.sources(informer));
             published = shared.publish(published);

@@ -10,10 +10,15 @@ impl Queue {
     /// The keys of `source` no longer count for its sync.
     pub(in crate::listener) fn forget_sync_counts(&mut self, source: SourceId) {
         self.vanished_unattempted.retain(|(other, _)| *other != source);
+        self.forget_sync_counts_of(|slot| slot.source == source);
+    }
+
+    /// The keys of these slots no longer count for the sync of their sources.
+    pub(in crate::listener) fn forget_sync_counts_of(&mut self, of: impl Fn(&Slot) -> bool) {
         for id in self.slots.ids() {
-            let slot = self.slots.get_mut(id);
-            if slot.source == source {
-                slot.states_mut().for_each(|state| state.owed_to_sync = false);
+            if of(self.slots.get(id)) {
+                let states = self.slots.get_mut(id).states_mut();
+                states.for_each(|state| state.owed_to_sync = false);
             }
         }
     }

@@ -232,7 +232,8 @@ impl KubeAction {
     }
 
     /// Whether it may change an object. Nothing that is a dry run does.
-    pub(crate) fn is_write(&self) -> bool {
+    #[must_use]
+    pub fn is_write(&self) -> bool {
         match self {
             KubeAction::Get | KubeAction::List(_) => false,
             KubeAction::Create(_, options) | KubeAction::Update(_, options) | KubeAction::Patch(_, _, options) => {
