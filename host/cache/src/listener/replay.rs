@@ -87,7 +87,7 @@ impl Listener {
         };
         self.queue
             .defer_states_to_cursor(|slot| only.is_none_or(|lane| slot.lane == lane) && !is_passed_over(slot));
-        // The cursor counts anew, and not these.
+        // The cursor counts from the start, and not these.
         self.queue
             .forget_sync_counts_of(|slot| only.is_none_or(|lane| slot.lane == lane) && is_passed_over(slot));
         let is_other = |lane: Lane| only.is_some_and(|only| only != lane);
