@@ -359,42 +359,11 @@ async fn run(kind: Kind) -> Result<()> {
     }
     stop.store(true, Ordering::Relaxed);
     let last = changes.await??;
-    let settled = wait::until("the last state of each object", WITHIN, async || {
-        // Each object is written to far more often than ten times a minute, so its calls are spaced.
-        for replica in &replicas {
-            let _ = replica.daemon.command(&["plugin", "resume", "writer"]).await;
-        }
-        let mut shown: BTreeMap<String, String> = BTreeMap::new();
-        for write in writes.all() {
-            shown.insert(write.name, write.rev);
-        }
-        for (name, rev) in &last {
-            let wanted = rev.as_deref().unwrap_or("gone");
-            if shown.get(name).map(String::as_str) != Some(wanted) {
-                return Err(format!("{name}: {:?}, not {wanted}", shown.get(name)));
-            }
-        }
-        Ok(())
-    });
-    if let Err(error) = settled.await {
+    if let Err(error) = last_states(&writes, &replicas, &last).await {
         return Err(error.context(states(&replicas).await));
     }
     writes.check()?;
-    for replica in &replicas {
-        replica.daemon.process().signal("TERM").await?;
-    }
-    for replica in &mut replicas {
-        replica.daemon.process_mut().wait_for_end(WITHIN).await?;
-    }
-    let calls = writes.all().into_iter().map(|write| (write.name, write.calls));
-    let (calls, remembered) = (
-        calls.collect::<BTreeMap<_, _>>(),
-        remembered(&cluster, &replicas[0]).await?,
-    );
-    ensure!(
-        remembered == calls,
-        "{remembered:?} is remembered, and {calls:?} were written"
-    );
+    remembered_is_written(&cluster, &mut replicas, &writes).await?;
     #[expect(clippy::print_stdout, reason = "the figures are the result of the long form")]
     {
         println!(
@@ -403,6 +372,48 @@ async fn run(kind: Kind) -> Result<()> {
             writes.all().len()
         );
     }
+    Ok(())
+}
+
+/// Waits until the last write of each object is about its last state.
+async fn last_states(writes: &Writes, replicas: &[Replica], last: &BTreeMap<String, Option<String>>) -> Result<()> {
+    wait::until("the last state of each object", WITHIN, async || {
+        // Each object is written to far more often than ten times a minute, so its calls are spaced.
+        for replica in replicas {
+            let _ = replica.daemon.command(&["plugin", "resume", "writer"]).await;
+        }
+        let mut shown: BTreeMap<String, String> = BTreeMap::new();
+        for write in writes.all() {
+            shown.insert(write.name, write.rev);
+        }
+        for (name, rev) in last {
+            let wanted = rev.as_deref().unwrap_or("gone");
+            if shown.get(name).map(String::as_str) != Some(wanted) {
+                return Err(format!("{name}: {:?}, not {wanted}", shown.get(name)));
+            }
+        }
+        Ok(())
+    })
+    .await
+}
+
+/// Ends the replicas, and compares what calls have remembered with what they have written.
+async fn remembered_is_written(cluster: &Cluster, replicas: &mut [Replica], writes: &Writes) -> Result<()> {
+    for replica in &*replicas {
+        replica.daemon.process().signal("TERM").await?;
+    }
+    for replica in &mut *replicas {
+        replica.daemon.process_mut().wait_for_end(WITHIN).await?;
+    }
+    let calls = writes.all().into_iter().map(|write| (write.name, write.calls));
+    let (calls, remembered) = (
+        calls.collect::<BTreeMap<_, _>>(),
+        remembered(cluster, &replicas[0]).await?,
+    );
+    ensure!(
+        remembered == calls,
+        "{remembered:?} is remembered, and {calls:?} were written"
+    );
     Ok(())
 }
 
