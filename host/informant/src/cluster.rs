@@ -12,6 +12,7 @@
 
 mod authenticated;
 mod credentials;
+mod effects;
 mod exec_login;
 mod proxy;
 mod user;
@@ -142,6 +143,7 @@ fn cause(error: &kube::config::InferConfigError) -> String {
 
 pub(crate) use self::credentials::LoginError;
 pub(crate) use self::credentials::bearer_of_file;
+pub(crate) use self::effects::{Effect, EffectGate};
 pub(crate) use self::user::User;
 
 #[derive(Clone)]
@@ -190,16 +192,25 @@ impl Cluster {
     /// runs the login program, once. Sends no request to the API server.
     /// Errors: [`ClusterError`] when no cluster is configured, its kubeconfig is unusable, or its login fails.
     pub(crate) async fn connect(section: &ClusterSection) -> Result<Self, ClusterError> {
-        Self::login(read(section.clone()).await?).await
+        Self::connect_gated(section, None).await
     }
 
-    /// Like [`connect`](Self::connect), in place of `current`. Returns `current` if what it was built from is
+    /// Like [`connect`](Self::connect), with a client that sends an [`Effect`] only while the gate is open.
+    pub(crate) async fn connect_gated(section: &ClusterSection, gate: EffectGate) -> Result<Self, ClusterError> {
+        Self::login(read(section.clone()).await?, gate).await
+    }
+
+    /// Like [`connect_gated`](Self::connect_gated), in place of `current`. Returns `current` if what it was built from is
     /// unchanged; its token is then read again before the next request.
-    pub(crate) async fn reconnect(section: &ClusterSection, current: &Arc<Self>) -> Result<Arc<Self>, ClusterError> {
+    pub(crate) async fn reconnect(
+        section: &ClusterSection,
+        current: &Arc<Self>,
+        gate: EffectGate,
+    ) -> Result<Arc<Self>, ClusterError> {
         let config = read(section.clone()).await?;
         let of = config.clone();
         if blocking(&files(&config), move || settings(&of)).await? != current.settings {
-            return Self::login(config).await.map(Arc::new);
+            return Self::login(config, gate).await.map(Arc::new);
         }
         if let Some(credentials) = &current.credentials {
             credentials.invalidate();
@@ -207,7 +218,7 @@ impl Cluster {
         Ok(Arc::clone(current))
     }
 
-    async fn login(config: Config) -> Result<Self, ClusterError> {
+    async fn login(config: Config, gate: EffectGate) -> Result<Self, ClusterError> {
         let of = config.clone();
         let files = files(&config);
         let settings = blocking(&files, move || settings(&of)).await?;
@@ -217,14 +228,14 @@ impl Cluster {
         let (client, credentials) = match source {
             // Building it reads certificates, and may run the program of an auth provider.
             None => (
-                blocking(&files, move || Client::try_from(config))
+                blocking(&files, move || effects::client(config, gate))
                     .await?
                     .map_err(ClusterError::Client)?,
                 None,
             ),
             Some(source) => {
                 let namespace = config.default_namespace.clone();
-                let credentials = Credentials::new(source, config);
+                let credentials = Credentials::new(source, config, gate);
                 credentials.get().await.map_err(ClusterError::Login)?;
                 let service = Authenticated::new(Arc::clone(&credentials));
                 (Client::new(service, namespace), Some(credentials))

@@ -73,7 +73,7 @@ pub(crate) use stop::STOP_MAX;
 pub use stop::ShutdownReport;
 
 use crate::activities::Activities;
-use crate::cluster::ClusterAccess;
+use crate::cluster::{ClusterAccess, EffectGate};
 use crate::directories;
 use crate::guests::compile_memory_bytes;
 use crate::http_client::{HttpSender, SystemResolver};
@@ -197,7 +197,8 @@ impl Daemon {
         let shared = shared_state(config, &metrics, &environment);
         let keys = PluginKeys::of(config, &durables, shared.as_ref());
         let runtimes = (guests, &environment);
-        let host = plugin_host(&options, runtimes, &registry, &metrics, keys, gate.clone())?;
+        let effects = gate.clone().map(|gate| gate as Arc<dyn ActingGate>);
+        let host = plugin_host(&options, runtimes, &registry, &metrics, keys, effects.clone())?;
         let supervisors = TaskTracker::new();
         if config.key_store() == KeyStore::File {
             let open = durables
@@ -212,6 +213,7 @@ impl Daemon {
         let parts = SupervisorParts {
             registry: registry.clone(),
             access: options.access,
+            effects,
             activities: options.activities.clone(),
             reloads: reloads.subscribe(),
             environment: Arc::clone(&environment),
@@ -337,10 +339,9 @@ fn plugin_host(
     registry: &StatusRegistry,
     metrics: &Metrics,
     keys: Option<PluginKeys>,
-    gate: Option<Arc<ProcessGate>>,
+    gate: EffectGate,
 ) -> Result<PluginHost> {
-    let gate = gate.map(|gate| gate as Arc<dyn ActingGate>);
-    let clusters = ClusterApi::of(registry.clusters().clone(), Arc::clone(environment)).gated(gate.clone());
+    let clusters = ClusterApi::of(registry.clusters().clone(), Arc::clone(environment));
     let host = PluginHost::new(HostOptions {
         cache_dir: options.cache_dir.clone(),
         env: guests,

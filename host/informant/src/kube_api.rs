@@ -18,10 +18,12 @@ use std::sync::Arc;
 use http::Request;
 use http_body_util::{BodyExt, Limited};
 use informant_cache::Environment;
-use informant_plugin_host::{ActingGate, KubeApi, KubeCall, KubeError, KubeErrorCode, KubeFuture};
+use informant_plugin_host::{KubeApi, KubeCall, KubeError, KubeErrorCode, KubeFuture};
 use kube::Client;
 use kube::client::Body;
 use tokio::sync::oneshot;
+
+use crate::cluster::Effect;
 
 /// How much of an error response is read: a `Status` is small, a proxy's error page may not be.
 const ERROR_BODY_BYTES_MAX: usize = 64 * 1_024;
@@ -67,8 +69,6 @@ pub(crate) struct ClusterApi {
     environment: Arc<dyn Environment>,
     /// The name of this process: that of its pod.
     process: String,
-    /// Asked again when a write is about to be sent.
-    gate: Option<Arc<dyn ActingGate>>,
 }
 
 impl ClusterApi {
@@ -78,15 +78,7 @@ impl ClusterApi {
             clusters: Box::new(clusters),
             environment,
             process: std::env::var("HOSTNAME").unwrap_or_else(|_| "informant".to_owned()),
-            gate: None,
         }
-    }
-
-    /// Sends writes only while the gate is open. The plugin host has asked it, too; but a process may be stopped, for
-    /// longer than its Lease lasts, between that and its turn on the informers' runtime.
-    pub(crate) fn gated(mut self, gate: Option<Arc<dyn ActingGate>>) -> Self {
-        self.gate = gate;
-        self
     }
 
     /// The client for a call.
@@ -163,19 +155,13 @@ impl KubeApi for ClusterApi {
             .client_for(&call)
             .and_then(|client| Ok((client, request::of(&call)?)));
         let environment = Arc::clone(&self.environment);
-        let gate = self.gate.clone().filter(|_| call.action.is_write());
         Box::pin(async move {
-            let (client, request) = prepared?;
+            let (client, mut request) = prepared?;
+            if call.action.is_write() {
+                request.extensions_mut().insert(Effect);
+            }
             let (answer, answered) = oneshot::channel();
-            let sent = unless_abandoned(answer, async move {
-                if gate.is_some_and(|gate| gate.remaining().is_none()) {
-                    return Err(KubeError::new(
-                        KubeErrorCode::Unavailable,
-                        "another replica of Informant acts now",
-                    ));
-                }
-                send_to(client, request, call).await
-            });
+            let sent = unless_abandoned(answer, send_to(client, request, call));
             environment.spawn("plugin-kube", Box::pin(sent));
             answered
                 .await

@@ -101,6 +101,8 @@ pub(crate) struct InformerLoop {
     candidate: Option<Candidate>,
     /// Updates of the reflector wait while its candidate is listing.
     paused: bool,
+    /// Another source is about to replace it: it reads nothing, nor does a candidate.
+    quiesced: bool,
     /// Removed sources with the same scope, whose deletes may still be queued in listeners.
     predecessors: Vec<SourceId>,
     has_reflector: bool,
@@ -129,6 +131,7 @@ impl InformerLoop {
             synced: false,
             candidate: None,
             paused: false,
+            quiesced: false,
             predecessors: Vec::new(),
             has_reflector: true,
             parts,
@@ -146,8 +149,8 @@ impl InformerLoop {
                     None => break,
                 },
                 () = self.parts.cache.asked() => self.begin_to_free(),
-                first = candidate::first_message(&mut self.candidate), if self.candidate.is_some() => self.candidate_listed(first).await,
-                updates = self.parts.updates.recv(), if self.has_reflector && !self.paused => match updates {
+                first = candidate::first_message(&mut self.candidate), if self.candidate.is_some() && !self.quiesced => self.candidate_listed(first).await,
+                updates = self.parts.updates.recv(), if self.has_reflector && !self.paused && !self.quiesced => match updates {
                     Some(updates) => self.receive(updates).await,
                     None => self.has_reflector = false,
                 },

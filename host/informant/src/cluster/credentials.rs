@@ -23,6 +23,7 @@ use kube::config::{AuthInfo, Config, ExecConfig};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::effects::{self, EffectGate};
 use super::exec_login::{self, ExecError, LOGIN_MAX};
 use super::files;
 use crate::files::{ReadFileError, Turn, read_regular_file};
@@ -139,15 +140,16 @@ struct Reader {
     source: Source,
     /// Without the source's own settings.
     config: Config,
+    gate: EffectGate,
 }
 
 impl Credentials {
     /// Reads nothing yet. `config` is the cluster's.
-    pub(super) fn new(source: Source, mut config: Config) -> Arc<Self> {
+    pub(super) fn new(source: Source, mut config: Config, gate: EffectGate) -> Arc<Self> {
         config.auth_info.token_file = None;
         config.auth_info.exec = None;
         Arc::new_cyclic(|itself| Self {
-            reader: Arc::new(Reader { source, config }),
+            reader: Arc::new(Reader { source, config, gate }),
             state: Mutex::default(),
             itself: Weak::clone(itself),
         })
@@ -299,7 +301,10 @@ impl Reader {
             config.auth_info.client_certificate_data = Some(STANDARD.encode(&identity.certificate));
             config.auth_info.client_key_data = Some(STANDARD.encode(&identity.key).into());
         }
-        let client = Turn::of(&files(&config)).run(move || Client::try_from(config)).await;
+        let gate = self.gate.clone();
+        let client = Turn::of(&files(&config))
+            .run(move || effects::client(config, gate))
+            .await;
         let client = client.map_err(|_| LoginError::Aborted)?;
         client.map_err(|error| LoginError::Client(Arc::new(error)))
     }

@@ -296,14 +296,14 @@ async fn reconnect_keeps_the_client_unless_the_kubeconfig_changed() {
     let first = Arc::new(Cluster::connect(&section(&folder, &url, &user)).await.unwrap());
     server.accept("second");
     write(&folder, "token", "second");
-    let same = Cluster::reconnect(&section(&folder, &url, &user), &first)
+    let same = Cluster::reconnect(&section(&folder, &url, &user), &first, None)
         .await
         .unwrap();
     assert!(Arc::ptr_eq(&first, &same));
     assert_eq!(request(&first).await.unwrap(), "{}");
     assert_eq!(server.refused(), 0, "the token was read again before the request");
     let other = section(&folder, &url, &json!({ "token": "second" }));
-    let other = Cluster::reconnect(&other, &first).await.unwrap();
+    let other = Cluster::reconnect(&other, &first, None).await.unwrap();
     assert!(!Arc::ptr_eq(&first, &other));
     assert_eq!(request(&other).await.unwrap(), "{}");
 }

@@ -31,7 +31,7 @@ impl User {
     pub(crate) async fn connect(flags: &ClusterFlags) -> Result<Self, ClusterError> {
         let config = read(flags.over("", &ClusterSection::default())).await?;
         Ok(Self {
-            cluster: Cluster::login(config.clone()).await?,
+            cluster: Cluster::login(config.clone(), None).await?,
             namespace: config.default_namespace.clone(),
             config,
         })

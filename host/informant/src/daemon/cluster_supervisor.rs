@@ -19,7 +19,7 @@ use super::section_command::{CommandReceiver, Reply, SectionCommand, SectionResu
 use super::status_registry::StatusRegistry;
 use super::{or_never, until};
 use crate::activities::Activities;
-use crate::cluster::{Cluster, ClusterError};
+use crate::cluster::{Cluster, ClusterError, EffectGate};
 use crate::logging::cluster_field;
 
 /// The delay after the first failed login; it doubles with each further failure.
@@ -42,6 +42,8 @@ pub(super) struct ClusterSupervisor {
     pub(super) activities: Activities,
     /// The cluster, if it is in this process and needs no login.
     pub(super) in_process: Option<Arc<Cluster>>,
+    /// The gate of the effects of plugins.
+    pub(super) effects: EffectGate,
     pub(super) commands: CommandReceiver<ClusterSection>,
     pub(super) reloads: watch::Receiver<u64>,
     pub(super) stop: CancellationToken,
@@ -139,6 +141,7 @@ impl ClusterSupervisor {
     fn attempt(&self, delay: Duration) -> Later<Result<Arc<Cluster>, ClusterError>> {
         let (environment, section) = (Arc::clone(&self.environment), Arc::clone(&self.section));
         let (entry, activities) = (Arc::clone(&self.entry), self.activities.clone());
+        let effects = self.effects.clone();
         if let Some(cluster) = self.in_process.clone() {
             return Box::pin(async { Ok(cluster) });
         }
@@ -151,8 +154,8 @@ impl ClusterSupervisor {
                 name => format!("cluster {name}: login"),
             });
             match entry.phase() {
-                ClusterPhase::Connected(current) => Cluster::reconnect(&section, &current).await,
-                _ => Cluster::connect(&section).await.map(Arc::new),
+                ClusterPhase::Connected(current) => Cluster::reconnect(&section, &current, effects).await,
+                _ => Cluster::connect_gated(&section, effects).await.map(Arc::new),
             }
         })
     }

@@ -30,13 +30,15 @@ use super::plugin_supervisor::PluginSupervisor;
 use super::section_command::{CommandSender, Pending, Removal, SectionChange, SectionCommand, commands};
 use super::status_registry::{PluginPhase, StatusRegistry};
 use crate::activities::Activities;
-use crate::cluster::ClusterAccess;
+use crate::cluster::{ClusterAccess, EffectGate};
 use crate::guests::compile_memory_bytes;
 use crate::metrics::Metrics;
 
 pub(super) struct SupervisorParts {
     pub(super) registry: StatusRegistry,
     pub(super) access: ClusterAccess,
+    /// The gate of the effects of plugins.
+    pub(super) effects: EffectGate,
     pub(super) activities: Activities,
     /// Changes when credentials have to be read again.
     pub(super) reloads: watch::Receiver<u64>,
@@ -273,6 +275,7 @@ impl ConfigSupervisor {
             environment: Arc::clone(&parts.environment),
             activities: parts.activities.clone(),
             in_process: parts.access.in_process.clone(),
+            effects: parts.effects.clone(),
             commands: receiver,
             reloads: parts.reloads.clone(),
             stop: parts.stop.clone(),

@@ -102,6 +102,7 @@ impl InProcess {
         let channel = config_channel(&environment);
         let state_file = parts.config.path.with_file_name("state.redb");
         let supervisors = SupervisorParts {
+            effects: None,
             registry: registry.clone(),
             access: ClusterAccess {
                 flags: ClusterFlags::default(),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::header;
 use http::response::Parts;
-use informant_plugin_host::{KubeError, KubeErrorCode};
+use informant_plugin_host::{KubeError, KubeErrorCode, NotActing};
 use serde::Deserialize;
 
 /// The longest `Retry-After` that is passed on: 5 min. A wrong value must not silence a plugin for a day.
@@ -120,6 +120,7 @@ pub(super) fn of_client(error: &kube::Error) -> KubeError {
             KubeErrorCode::Unauthorized,
             "Informant cannot authenticate to the cluster".to_owned(),
         ),
+        error if let Some(refused) = refusal(error) => (KubeErrorCode::Unavailable, refused.to_string()),
         error => {
             let cause = std::error::Error::source(error).map_or_else(String::new, |cause| format!(": {cause}"));
             (
@@ -132,4 +133,12 @@ pub(super) fn of_client(error: &kube::Error) -> KubeError {
         }
     };
     KubeError::new(code, message)
+}
+
+/// That the connection refused the request: it is in an [`std::io::Error`], whose own source would be that of what it
+/// contains.
+fn refusal(error: &kube::Error) -> Option<&NotActing> {
+    let first: &(dyn std::error::Error + 'static) = error;
+    let mut causes = std::iter::successors(Some(first), |error| error.source());
+    causes.find_map(|cause| cause.downcast_ref::<std::io::Error>()?.get_ref()?.downcast_ref())
 }

@@ -37,6 +37,8 @@ pub(crate) enum Control {
     Resume(u64),
     /// Read nothing more; answered with everything that was read.
     Quiesce(oneshot::Sender<Snapshot>),
+    /// Read again after a quiesce.
+    ResumeReading,
     /// Deliver after the events of these removed sources with the same scope.
     DeliverAfter(Vec<SourceId>),
     /// Deliver to these listeners how this source differs from those that it replaces.
@@ -76,6 +78,7 @@ impl InformerLoop {
                 let snapshot = self.quiesce().await;
                 let _ = done.send(snapshot);
             }
+            Control::ResumeReading => self.quiesced = false,
             Control::DeliverAfter(sources) => self.predecessors = sources,
             Control::TransferIn(listeners, from, done) => {
                 self.transfer_in(listeners, from).await;

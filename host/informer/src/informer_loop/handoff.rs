@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! old: Quiesce (reads nothing more) ───────────────────▶ Drain: deletes for what no target covers, then ends
+//!          └▶ ResumeReading, if the new ones do not catch up in time
 //! new: synced, not visible ─▶ caught up with the old ones ─▶ TransferIn: the difference to what they delivered
 //! ```
 
@@ -64,14 +65,10 @@ fn covers(namespace: Option<&str>, key: KeyRef<'_>) -> bool {
 }
 
 impl InformerLoop {
-    /// Reads nothing more. Everything that was read is in the snapshot.
+    /// Reads nothing more, until it is [resumed](super::Control::ResumeReading). Everything that was read is in the snapshot.
     pub(super) async fn quiesce(&mut self) -> Snapshot {
-        if let Some(candidate) = self.candidate.take() {
-            candidate.reflector.cancel();
-        }
-        self.parts.reflector.cancel();
         self.process_queued().await;
-        self.paused = true;
+        self.quiesced = true;
         self.parts.store.published().clone()
     }
 
@@ -164,6 +161,10 @@ impl InformerLoop {
 
     /// Delivers deletes for everything that no other source covers. The loop ends afterwards.
     pub(super) async fn drain(&mut self, targets: &[SourceHandoff]) {
+        if let Some(candidate) = self.candidate.take() {
+            candidate.reflector.cancel();
+        }
+        self.parts.reflector.cancel();
         let snapshot = self.quiesce().await;
         let now = self.parts.environment.now();
         for (index, object) in snapshot.iter().enumerate() {

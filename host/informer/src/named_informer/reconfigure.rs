@@ -21,10 +21,10 @@ use crate::spec::SourceSpec;
 /// without end.
 pub(crate) const DRAIN_MAX: Duration = Duration::from_secs(900);
 
-/// How long new sources may take to catch up with the quiesced ones that they replace; nothing is delivered meanwhile.
-/// They had caught up just before; only a watch that went silent at that very moment takes this long, and it is
-/// reopened earlier.
-pub(crate) const CATCH_UP_MAX: Duration = Duration::from_secs(300);
+/// How long new sources may take to catch up with the quiesced ones that they replace: 10 s. Nothing is delivered
+/// meanwhile. They had caught up just before, unless those had just read something that was not published yet, and the
+/// new ones read from a replica that lags. Then the old ones continue, and it is tried again.
+const CATCH_UP_MAX: Duration = Duration::from_secs(10);
 
 /// How long outgoing sources may take to return from an outage before they are replaced: as long as failures after it
 /// count as its own.
@@ -37,6 +37,22 @@ type Sources = BTreeMap<SourceScope, Arc<SharedInformer>>;
 
 /// The epoch of each source: see [`Snapshot::epoch`](informant_cache::Snapshot::epoch).
 type Epochs = BTreeMap<SourceScope, u64>;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum HandoffEnd {
+    /// Done, or not wanted any more.
+    Over,
+    Postponed,
+}
+
+/// Whether new sources have what the quiesced ones have.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum CaughtUp {
+    Yes,
+    /// They never will: the cluster was rolled back at this very moment.
+    RolledBack,
+    NotInTime,
+}
 
 /// Sources that are still being built.
 pub(super) struct PendingSources {
@@ -208,39 +224,37 @@ impl NamedInformer {
             while is_stale() && environment.now() < until && !cancel.is_cancelled() {
                 environment.sleep(CATCH_UP_STEP).await;
             }
-            let Some(outgoing) = Weak::upgrade(&parts).map(|parts| parts.handoffs(&removed)) else {
-                return;
-            };
-            // The old sources stay in use meanwhile, however long that takes.
-            while is_behind(&started, &outgoing) && !cancel.is_cancelled() {
-                environment.sleep(CATCH_UP_STEP).await;
-                // The cluster may have been rolled back since: then compare with the present state of the old sources.
-                let now = Weak::upgrade(&parts).map(|parts| parts.handoffs(&removed));
-                if !is_behind(&started, now.as_deref().unwrap_or_default()) {
-                    break;
+            let handoffs = || Weak::upgrade(&parts).map(|parts| parts.handoffs(&removed));
+            while let Some(outgoing) = handoffs() {
+                // The old sources stay in use meanwhile, however long that takes. The cluster may have been rolled back
+                // since: then the present state of the old sources counts.
+                let are_behind =
+                    || is_behind(&started, &outgoing) && is_behind(&started, &handoffs().unwrap_or_default());
+                while are_behind() && !cancel.is_cancelled() {
+                    environment.sleep(CATCH_UP_STEP).await;
                 }
-            }
-            if let Some(parts) = Weak::upgrade(&parts) {
-                // Runs to the end, which takes milliseconds.
-                NamedInformer(parts)
-                    .finish_handoff(&cancel, started, &removed, &epochs)
-                    .await;
+                let Some(parts) = Weak::upgrade(&parts) else { return };
+                let informer = NamedInformer(parts);
+                let end = informer.finish_handoff(&cancel, &started, &removed, &epochs).await;
+                if end == HandoffEnd::Over {
+                    return;
+                }
             }
         };
         self.0.environment.spawn("informer-handoff", Box::pin(task));
     }
 
-    /// The new sources have synced: they replace the old ones.
+    /// The new sources have synced: they replace the old ones, unless it turns out that they lack what those have.
     async fn finish_handoff(
         &self,
         cancel: &CancellationToken,
-        started: Sources,
+        started: &Sources,
         removed: &[SourceScope],
         began: &Epochs,
-    ) {
+    ) -> HandoffEnd {
         let _guard = self.0.reconfigure_lock.lock().await;
         if cancel.is_cancelled() {
-            return;
+            return HandoffEnd::Over;
         }
         let (draining, spec) = {
             let members = self.0.members();
@@ -254,7 +268,7 @@ impl NamedInformer {
         // The new sources may hold objects of the lost history and not know it, if their versions had not gone beyond
         // the restored ones: they are built again. If that fails, late objects are better than none.
         if epochs(&draining).iter().any(is_rolled_back) && self.reconfigure_locked(spec).await.is_ok() {
-            return;
+            return HandoffEnd::Over;
         }
         let draining: Vec<_> = draining.into_values().collect();
         let mut quiesced = Vec::with_capacity(draining.len());
@@ -262,13 +276,17 @@ impl NamedInformer {
             // A stopped source has delivered everything it will.
             quiesced.extend(source.quiesce().await.ok());
         }
-        let has_caught_up = self.catch_up(cancel, &started, &quiesced).await;
-        for handoff in &mut quiesced {
-            handoff.is_lost = !has_caught_up;
+        let caught_up = self.catch_up(cancel, started, &quiesced).await;
+        if caught_up == CaughtUp::NotInTime {
+            draining.iter().for_each(|source| source.resume_reading());
+            return HandoffEnd::Postponed;
         }
-        self.deliver_after_draining(&started).await;
-        let Ok(transfers) = self.swap_in(&started, &draining, removed, &quiesced) else {
-            return;
+        for handoff in &mut quiesced {
+            handoff.is_lost = caught_up == CaughtUp::RolledBack;
+        }
+        self.deliver_after_draining(started).await;
+        let Ok(transfers) = self.swap_in(started, &draining, removed, &quiesced) else {
+            return HandoffEnd::Over;
         };
         for (source, transfers) in started.values().zip(transfers) {
             // An error means that the source was stopped meanwhile.
@@ -278,6 +296,7 @@ impl NamedInformer {
         for source in draining {
             self.start_draining(source, targets.clone());
         }
+        HandoffEnd::Over
     }
 
     /// Orders the remaining deletes of draining sources, queued in a slow handler, before the events of new sources
@@ -297,26 +316,25 @@ impl NamedInformer {
     }
 
     /// Waits until the new sources have seen at least as much as the quiesced ones: the last events of those are on
-    /// their way to the new ones too. Returns false if that does not come to pass, because the cluster was rolled back
-    /// at this very moment, or a watch is silent.
-    async fn catch_up(&self, cancel: &CancellationToken, started: &Sources, quiesced: &[SourceHandoff]) -> bool {
+    /// their way to the new ones too.
+    async fn catch_up(&self, cancel: &CancellationToken, started: &Sources, quiesced: &[SourceHandoff]) -> CaughtUp {
         let until = self.0.environment.now() + CATCH_UP_MAX;
         let began = epochs(started);
         while is_behind(started, quiesced) && !cancel.is_cancelled() {
             if epochs(started) != began {
-                return false;
+                return CaughtUp::RolledBack;
             }
             if self.0.environment.now() > until {
                 tracing::warn!(
                     informer = self.name(),
                     waited_seconds = CATCH_UP_MAX.as_secs(),
-                    "new sources still behind the ones they replace; replacing them anyway"
+                    "new sources still behind the ones they replace; those stay in use until they are not"
                 );
-                return false;
+                return CaughtUp::NotInTime;
             }
             self.0.environment.sleep(CATCH_UP_STEP).await;
         }
-        true
+        CaughtUp::Yes
     }
 
     /// Swaps the sources for all lookups from now on, and transfers the listeners to the new ones.

@@ -23,7 +23,7 @@ impl SharedInformer {
         }
     }
 
-    /// Reads nothing more. The result contains everything that was read and has been delivered: what another source
+    /// Reads nothing more, until [`resume_reading`](Self::resume_reading). The result contains everything that was read and has been delivered: what another source
     /// delivers afterwards comes after it.
     pub(crate) async fn quiesce(&self) -> Result<SourceHandoff, InformerStopped> {
         let (done, quiesced) = oneshot::channel();
@@ -36,6 +36,12 @@ impl SharedInformer {
             snapshot,
             ..self.as_handoff()
         })
+    }
+
+    /// Reads again after [`quiesce`](Self::quiesce): what arrived meanwhile, too.
+    pub(crate) fn resume_reading(&self) {
+        // A source that is over reads nothing.
+        let _ = self.send_command(Control::ResumeReading);
     }
 
     /// Waits for `done`, which a journal completes once it reaches it, and reports a long wait. See

@@ -68,8 +68,8 @@ pub(crate) const KUBE_DOCUMENT_BYTES_MAX: usize = 3 << 20;
 pub(crate) const KUBE_WAIT_MAX: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// When a call is made again that could not do all it was asked to: it has pruned nothing, because the cache may lack
-/// something, or children were refused. No change leads to it when that is over: 60 s.
-const CHILDREN_AGAIN_AFTER: std::time::Duration = std::time::Duration::from_secs(60);
+/// something, children were refused, or the cache lacks an earlier write. No change leads to it when that is over: 60 s.
+pub(crate) const CHILDREN_AGAIN_AFTER: std::time::Duration = std::time::Duration::from_secs(60);
 
 type Answer<T> = Result<T, ApiError>;
 
@@ -89,7 +89,8 @@ pub(crate) struct KubeCaller {
     manifest: Arc<Manifest>,
     /// The current call has set the children of its object.
     has_children: bool,
-    /// Some were refused, or not pruned, which may be over without a change that leads to the object.
+    /// Some were refused, or not pruned, or the cache lacks an earlier write: that may be over without a change that
+    /// leads to the object.
     lacks_children: bool,
     /// The writes that the current call has deferred.
     deferred: CallWrites,
@@ -184,7 +185,7 @@ impl CallPart for KubeCaller {
         self.may_use = call.may_use;
         self.subject.set(call.about.source);
         self.about.set(call.about);
-        (self.has_children, self.lacks_children) = (false, false);
+        (self.has_children, self.lacks_children) = (false, self.plugin.awaits_write(call.about));
         self.deferred.clear();
         self.changed.clear();
     }

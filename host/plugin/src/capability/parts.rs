@@ -1,6 +1,7 @@
 //! What capabilities have in common: their three parts, and what these receive.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use informant_cache::listener::DeliveryOutcome;
 use informant_cache::{BoxFuture, Catalog, Environment, Moment, UnknownSource};
@@ -267,6 +268,17 @@ impl HandledEvent {
             }),
             ..self
         }
+    }
+
+    /// If it ends as it is, the handler is called again after this time, or sooner if it asked for that.
+    pub(crate) fn again_after(mut self, after: Option<Duration>) -> HandledEvent {
+        let Some(after) = after else { return self };
+        self.outcome = match self.outcome {
+            DeliveryOutcome::Ok => DeliveryOutcome::RequeueAfter(after),
+            DeliveryOutcome::RequeueAfter(asked) => DeliveryOutcome::RequeueAfter(asked.min(after)),
+            other => other,
+        };
+        self
     }
 
     pub(crate) fn source_key(&self) -> SourceKey {

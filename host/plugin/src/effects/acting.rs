@@ -16,4 +16,4 @@ pub trait ActingGate: Send + Sync + 'static {
 /// An effect was refused: this process must not act.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("another replica of Informant acts now, so that nothing was done; it receives the event, too")]
-pub(crate) struct NotActing;
+pub struct NotActing;

@@ -112,6 +112,67 @@ async fn the_next_call_waits_for_own_writes_or_knows() {
     assert_eq!(said(&world, &mut seen), ["write false", "next false"]);
 }
 
+const CHILD_WRITER: &str = r#"
+    import { kube, log } from "informant";
+    export const manifest = { reconciler: { for: { apiVersion: "v1", kind: "Pod" } } };
+    export const reconcile = (pod, request) => {
+      log.info(`${request.reason} ${request.cacheIsBehind}`);
+      const child = { resource: "v1/secrets", namespace: "default", name: "child" };
+      kube.defer.patch(child, { data: { a: "eA==" } });
+    };
+"#;
+
+#[tokio::test(start_paused = true)]
+async fn written_object_that_vanishes_unseen_is_reconciled_again() {
+    if script_runner().is_none() {
+        return;
+    }
+    let api = Api::new();
+    let world = World::for_conformance(api.clone());
+    let path = world.cache.path().join("writer.js");
+    std::fs::write(&path, CHILD_WRITER).unwrap();
+    let mut spec = PluginSpec::new("reconciler", path);
+    spec.informers = vec![("pods".into(), "pods".into()), ("secrets".into(), "secrets".into())];
+    spec.allow_kube = grants(json!([{ "verbs": ["patch"], "resource": "v1/secrets" }]));
+    let plugin = world.load(spec).await.unwrap();
+    plugin.start().await;
+    let mut pods = world.pods("pods");
+    let mut secrets = world.objects_of("secrets", "", "Secret", "v1/secrets");
+    pods.attach(&plugin.listener());
+    secrets.attach(&plugin.listener());
+    idle(&world, &plugin).await;
+    let wait_for_writes = async |count| world.until("the write", || api.patches().len() == count).await;
+    api.number_from(100);
+    pods.apply("a");
+    wait_for_writes(1).await;
+    // The cache passes the version of the write, and has never had the object.
+    secrets.version = 150;
+    secrets.apply("other");
+    wait_for_writes(2).await;
+    // It does not reach that of the third in time: the call is repeated.
+    api.number_from(300);
+    wait_for_writes(4).await;
+    let mut seen = 0;
+    assert_eq!(
+        said(&world, &mut seen),
+        [
+            "watch false",
+            "requeue-after false",
+            "requeue-after false",
+            "requeue-after true"
+        ]
+    );
+    // It has the object.
+    secrets.version = 1_000;
+    secrets.apply("child");
+    idle(&world, &plugin).await;
+    assert_eq!(
+        plugin.listener().control().stats().requeues,
+        1,
+        "once more, as it was behind"
+    );
+}
+
 /// How long the next call for the pod takes to begin and end.
 async fn wait_of_a_call(world: &World, plugin: &Plugin, pods: &mut Pods) -> u64 {
     let began = world.env.now();

@@ -220,7 +220,7 @@ impl Checker {
             suspects.end(&key, ended == Ended::Trap, self.now);
         }
         // While the call that it asked for is retried, the request holds.
-        if call.reason != REQUEUED || !matches!(ended, Ended::Retry | Ended::Trap) {
+        if call.reason != REQUEUED || is_last {
             key_state.asked = None;
         }
         key_state.unsent &= ended == Ended::Ok;

@@ -151,7 +151,7 @@ impl Controllers {
 }
 
 impl Timer {
-    /// What is recorded is a run that has ended, or when the timer was first loaded.
+    /// What is recorded is a run that has ended, or when the timer was first loaded: by a process that found nothing.
     fn started(&mut self, recorded: Option<i64>) -> Finding {
         let settled = self.ended.len().checked_sub(1 + UNRECORDED_MAX);
         let settled = settled.map(|at| self.ended[at]).max(self.found);
@@ -161,8 +161,7 @@ impl Timer {
             }
             (Some(recorded), _) if !self.ended_ever.is_empty() => {
                 let is_known = self.ended_ever.contains(&recorded) || self.found == Some(recorded);
-                // When it was first loaded.
-                let is_first = self.ended_ever.iter().all(|ended| recorded < *ended);
+                let is_first = self.found.is_none() && self.ended.iter().all(|ended| recorded < *ended);
                 (!is_known && !is_first).then(|| format!("recorded is {recorded}, which has not ended"))
             }
             _ => None,

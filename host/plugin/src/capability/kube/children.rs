@@ -126,7 +126,7 @@ impl KubeCaller {
             }
             Err(PruneSkipped { reason, is_passing }) => {
                 self.plugin.series.count_prune_skipped();
-                self.lacks_children = is_passing;
+                self.lacks_children |= is_passing;
                 done.prune_skipped = Some(reason);
             }
         }

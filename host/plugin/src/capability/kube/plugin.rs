@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use super::api::{KubeApi, KubeError, KubeErrorCode, KubeWrite};
 use super::metrics::KubeSeries;
 use super::writes::{OwnCache, OwnWrites, WRITES_LAST, Writes, WritesStatus, WritingKey};
-use crate::capability::parts::{Current, PluginParts};
+use crate::capability::parts::{CallAbout, Current, PluginParts};
 use crate::effects::Effects;
 use crate::sync::lock;
 
@@ -86,6 +86,14 @@ impl KubePlugin {
     /// Whether the cache lacks writes of earlier calls about this key, for the call that begins now.
     pub(crate) fn is_behind(&self, source: SourceId, key: KeyRef<'_>) -> bool {
         self.writes.is_behind(self, source, key, self.env.now())
+    }
+
+    /// Whether it is a reconciler, and the cache will see a write of an earlier call about the same object.
+    pub(super) fn awaits_write(&self, about: CallAbout<'_>) -> bool {
+        let (Some(source), Some((key, _))) = (about.source, about.object) else {
+            return false;
+        };
+        self.reconciles() && self.writes.awaits(self, source, key)
     }
 
     /// Whether its version is a reconciler.

@@ -45,6 +45,17 @@ fn call_that_was_asked_for_is_made_once_when_due() {
 }
 
 #[test]
+fn asked_call_is_over_once_its_state_is_a_dead_letter() {
+    let object = object("a", "u1", 1);
+    let trapped = |times| {
+        let calls = std::iter::repeat_n([called_again(&object), end(&object, Ended::Trap)], times);
+        let rest = calls.flatten().chain([at_rest(&[&object])]).collect();
+        asked(5_000, rest)
+    };
+    assert_eq!((trapped(4), trapped(5)), (vec![Clause::CalledAgain], NOTHING.to_vec()));
+}
+
+#[test]
 fn another_call_cancels_the_one_asked_for() {
     let object = object("a", "u1", 1);
     let other = with_reason(begin(EventKind::Update, &object, Some(1)), "resync");

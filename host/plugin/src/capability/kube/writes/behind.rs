@@ -59,6 +59,20 @@ impl BehindKeys {
         }
         is_behind
     }
+
+    /// Whether a write of this key is one that `is_coming`.
+    pub(super) fn awaits(
+        &self,
+        source: SourceId,
+        key: impl FnOnce() -> Key,
+        is_coming: impl Fn(&Written) -> bool,
+    ) -> bool {
+        !self.keys.is_empty()
+            && self
+                .keys
+                .get(&(source, key()))
+                .is_some_and(|writes| writes.iter().any(is_coming))
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! Waits until the cache has seen a write (`writes: "seen"` of the manifest, and reconcilers).
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use informant_cache::Source;
 use informant_object::{KeyRef, Object, VersionRef};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -17,6 +19,15 @@ const SEEN_PAUSE: Duration = Duration::from_millis(10);
 
 /// See [`SEEN_PAUSE`].
 const SEEN_PAUSE_MAX: Duration = Duration::from_millis(500);
+
+/// What the cache has of a write.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Look {
+    NotYet,
+    Seen,
+    /// It has passed its version, and does not have the object.
+    Absent,
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Written {
@@ -54,9 +65,25 @@ impl Written {
 
     /// Whether the cache has seen it. What no source reads any more need not be waited for.
     pub(super) fn is_seen(&self, plugin: &KubePlugin) -> bool {
-        let Some(source) = plugin.cache.source(&self.address) else {
-            return true;
-        };
+        self.look(plugin).is_none_or(|(_, look)| look != Look::NotYet)
+    }
+
+    /// Whether the cache will see it: it has not, and its source reads all objects.
+    pub(super) fn is_coming(&self, plugin: &KubePlugin) -> bool {
+        self.look(plugin)
+            .is_some_and(|(source, look)| look == Look::NotYet && !source.info().partial)
+    }
+
+    /// Whether the object was written and has been removed since, perhaps before the cache had either: then no event
+    /// tells of it. Not known of a source that does not read all objects.
+    pub(super) fn is_gone(&self, plugin: &KubePlugin) -> bool {
+        self.look(plugin)
+            .is_some_and(|(source, look)| look == Look::Absent && !source.info().partial)
+    }
+
+    /// What the cache has of it; none if no source reads it.
+    fn look(&self, plugin: &KubePlugin) -> Option<(Arc<Source>, Look)> {
+        let source = plugin.cache.source(&self.address)?;
         let snapshot = source.snapshot();
         let object = snapshot.get(KeyRef {
             namespace: &self.address.namespace,
@@ -64,15 +91,23 @@ impl Written {
         });
         if let Some(uid) = &self.deleted {
             // The response to a delete may have the version from before it.
-            return object.is_none_or(|object| object.uid() != uid || is_terminating(object));
+            let is_deleted = object.is_none_or(|object| object.uid() != uid || is_terminating(object));
+            return Some((source, if is_deleted { Look::Seen } else { Look::NotYet }));
         }
-        let Some(written) = &self.version else { return true };
+        let Some(written) = &self.version else {
+            return Some((source, Look::Seen));
+        };
         let reaches = |seen: &str| match (VersionRef::new(seen).number(), VersionRef::new(written).number()) {
             (Some(seen), Some(written)) => seen >= written,
             _ => seen == &**written,
         };
-        object.is_some_and(|object| reaches(object.version().as_str()))
-            || snapshot.version().is_some_and(|version| reaches(version.as_str()))
+        let has_passed = snapshot.version().is_some_and(|version| reaches(version.as_str()));
+        let look = match object {
+            Some(object) if has_passed || reaches(object.version().as_str()) => Look::Seen,
+            None if has_passed => Look::Absent,
+            _ => Look::NotYet,
+        };
+        Some((source, look))
     }
 }
 

@@ -17,8 +17,8 @@ use super::seen::{self, Written};
 use super::send::{Made, make};
 use super::spacing::{Spacing, WritingKey};
 use super::{DeferredWrite, KubeEffects, SPACING_WINDOW, Target, WRITES_REFUSED_PAUSE};
-use crate::capability::kube::KubePlugin;
 use crate::capability::kube::metrics::KubeSeries;
+use crate::capability::kube::{CHILDREN_AGAIN_AFTER, KubePlugin};
 use crate::capability::parts::{ActorWaker, HandledEvent, SourceKey};
 use crate::sync::lock;
 
@@ -156,6 +156,12 @@ impl Writes {
         self.lock().behind.is_behind(source, || key.to_key(), now, seen)
     }
 
+    /// Whether the cache will see a write of an earlier call about this key, and has not.
+    pub(crate) fn awaits(&self, plugin: &KubePlugin, source: SourceId, key: KeyRef<'_>) -> bool {
+        let is_coming = |write: &Written| write.is_coming(plugin);
+        self.lock().behind.awaits(source, || key.to_key(), is_coming)
+    }
+
     /// Spaces no key until it writes again and again from now on: the next call of a spaced key waits no longer. For
     /// another version of the handler, and for an operator. Returns whether a key was spaced at `now`.
     pub(crate) fn lift_spacing(&self, now: Moment) -> bool {
@@ -244,12 +250,8 @@ pub(crate) fn commit(plugin: &Arc<KubePlugin>, effects: KubeEffects, event: Opti
         plugin.writes.lock().term.clone(),
     );
     let wait = async move {
-        let is_over = term
-            .run_until_cancelled(wait_after(&of, &key, &written))
-            .await
-            .is_some();
-        if is_over {
-            event.end(None);
+        if let Some(again) = term.run_until_cancelled(wait_after(&of, &key, &written)).await {
+            event.again_after(again).end(None);
         }
     };
     plugin.env.spawn("plugin-spaced-key", Box::pin(wait));
@@ -336,12 +338,15 @@ async fn finish(plugin: &KubePlugin, number: CallNumber, write: &DeferredWrite, 
         return;
     };
     let key = event.source_key();
-    match failure {
+    let again = match failure {
         None => wait_after(plugin, &key, &written).await,
         // Its back-off follows.
-        Some(_) => remember_unseen(plugin, &key, &written),
-    }
-    event.end(failure);
+        Some(_) => {
+            remember_unseen(plugin, &key, &written);
+            None
+        }
+    };
+    event.again_after(again).end(failure);
 }
 
 /// Remembers what a write means for the end of its event.
@@ -438,9 +443,11 @@ fn log_failed_write(
     );
 }
 
-/// The writes of an event have succeeded: waits until it counts as handled.
-async fn wait_after(plugin: &KubePlugin, key: &SourceKey, written: &WrittenSoFar) {
+/// The writes of an event have succeeded: waits until it counts as handled. Returns when a reconciler is to be called
+/// again: an object that it wrote is gone, or the cache has not seen it, and no event may tell of either.
+async fn wait_after(plugin: &KubePlugin, key: &SourceKey, written: &WrittenSoFar) -> Option<Duration> {
     wait_until_seen(plugin, key, written).await;
+    let again = again_after(plugin, written);
     if let Some(wait) = written.spaced {
         tokio::select! {
             biased;
@@ -448,6 +455,19 @@ async fn wait_after(plugin: &KubePlugin, key: &SourceKey, written: &WrittenSoFar
             () = plugin.env.sleep(wait) => {}
         }
     }
+    again
+}
+
+fn again_after(plugin: &KubePlugin, written: &WrittenSoFar) -> Option<Duration> {
+    if !plugin.reconciles() {
+        return None;
+    }
+    if written.awaited.iter().any(|write| write.is_gone(plugin)) {
+        // As soon as a call may follow another.
+        return Some(Duration::ZERO);
+    }
+    let awaits = written.awaited.iter().any(|write| write.is_coming(plugin));
+    awaits.then_some(CHILDREN_AGAIN_AFTER)
 }
 
 /// Waits until the cache has seen the writes that have succeeded. If it does not in time, the next call learns it.
