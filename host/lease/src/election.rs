@@ -44,8 +44,6 @@ pub enum ElectionInput {
     Ready(bool),
     /// What renewals carry from now on. Until the first ones, those of the predecessor stay in the Lease.
     Notes(Notes),
-    /// The epoch that shared state is stamped with: the next one is greater, even if the Lease was deleted.
-    Epoch(u32),
     /// Give the Lease up. For a preferred member, at most once in [`HAND_OVER_PAUSE`]; sooner, it is ignored.
     Release(ReleaseReason),
     /// All effects have ended, and none begins: the Lease may be released.
@@ -173,7 +171,6 @@ impl Election {
             ElectionInput::Candidates(candidates) => self.candidates = candidates,
             ElectionInput::Ready(is_ready) => self.is_ready = is_ready,
             ElectionInput::Notes(notes) => self.notes = Some(notes),
-            ElectionInput::Epoch(epoch) => self.last_epoch = self.last_epoch.max(epoch),
             ElectionInput::Release(why) => self.release(now, why),
             ElectionInput::HandedOver => self.handed_over(now),
         }

@@ -395,16 +395,6 @@ fn notes_of_the_predecessor_stay_until_there_are_own() {
 }
 
 #[test]
-fn epoch_of_shared_state_is_exceeded() {
-    let mut election = candidate();
-    clock(&mut election, 4_000);
-    election.step(at(4_100), ElectionInput::Epoch(40));
-    see(&mut election, 4_500, released(9, "a"));
-    let acquire = clock(&mut election, 8_000).expect("it acquires");
-    assert_eq!(written(&acquire, 10).content.transitions, 41);
-}
-
-#[test]
 fn endless_conflicts_are_not_answered_at_once() {
     let mut election = holder();
     let (mut sent, mut now) = (0, 6_000);

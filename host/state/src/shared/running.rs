@@ -61,14 +61,19 @@ impl SharedJournal {
         }
         self.sequence += 1;
         let full = in_journal + batch_bytes(&batch) > self.sizes.journal_bytes_max;
+        let stamp = Stamp {
+            epoch: self.term.epoch,
+            sequence: self.sequence,
+        };
         // What does not fit needs a fold as well.
         if self.layout.can_fold() && (full || is_nothing && !self.pace.rewrites) {
-            self.layout.begin_fold(Stamp {
-                epoch: self.term.epoch,
-                sequence: self.sequence,
-            });
+            self.layout.begin_fold(stamp);
         }
         self.layout.add_changes(changes_of(&batch), self.sequence);
+        // The first rows: without a chunk, a journal that was deleted would pass for one that never was.
+        if self.layout.chunk_count() == 0 && self.layout.can_fold() {
+            self.layout.begin_fold(stamp);
+        }
         self.pace.rewrites = false;
         self.pace.written = Some(now);
         self.pace.writing_since = self.pace.pending_since.take();

@@ -60,6 +60,16 @@ fn missing_secrets_are_named_and_both_ways_out() {
 }
 
 #[test]
+fn deleted_journal_of_one_row_is_no_first_start() {
+    let mut server = Server::default();
+    let mut replica = Replica::open("a", &mut server);
+    replica.set("k", "1");
+    replica.settle(&mut server);
+    server.secrets.remove(JOURNAL);
+    assert!(matches!(refused(server), SharedStateError::Missing { .. }));
+}
+
+#[test]
 fn any_changed_byte_is_refused() {
     for name in [JOURNAL, CHUNK] {
         let good = written();

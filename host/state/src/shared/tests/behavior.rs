@@ -54,7 +54,11 @@ fn many_changes_are_written_once_per_interval() {
     replica.set("k", "1");
     let began = replica.now;
     replica.settle(&mut server);
-    assert_eq!((replica.took(), replica.now), (format!("update {JOURNAL}"), began));
+    assert_eq!(
+        (replica.took(), replica.now),
+        (format!("update {JOURNAL}, create {CHUNK_0}"), began),
+        "the first chunk shows that there is state"
+    );
     for text in ["2", "3"] {
         replica.set("k", text);
     }
@@ -246,7 +250,7 @@ fn lost_answer_is_no_loss() {
     replica.journal.answer(replica.now, failure(false, None));
     replica.took();
     replica.settle(&mut server);
-    assert_eq!(replica.took(), format!("get {JOURNAL}"));
+    assert_eq!(replica.took(), format!("get {JOURNAL}, create {CHUNK_0}"));
     assert_eq!(ends.took(), "end");
 }
 

@@ -25,20 +25,22 @@ fn written(server: &mut Server) {
     for number in 0..3 {
         replica.set(&format!("key-{number}"), &"y".repeat(150));
     }
-    replica.settle(server);
-    replica.set("key-0", "z");
-    replica
-        .journal
-        .space("p", RowKind::Key)
-        .commit(vec![("key-1".to_owned(), None)], None);
     // The journal with the plan, then the first chunk.
-    for _ in 0..2 {
-        replica.now += Duration::from_millis(200);
-        let SharedStep::Send(request) = replica.journal.step(replica.now) else {
-            panic!("nothing is sent")
-        };
-        replica.journal.answer(replica.now, server.apply(&request));
-    }
+    step(&mut replica, server);
+    step(&mut replica, server);
+    replica.set("key-0", "z");
+    let space = replica.journal.space("p", RowKind::Key);
+    space.commit(vec![("key-1".to_owned(), None)], None);
+    step(&mut replica, server);
+}
+
+/// Makes the next request.
+fn step(replica: &mut Replica, server: &mut Server) {
+    replica.now += Duration::from_millis(200);
+    let SharedStep::Send(request) = replica.journal.step(replica.now) else {
+        panic!("nothing is sent")
+    };
+    replica.journal.answer(replica.now, server.apply(&request));
 }
 
 #[test]
