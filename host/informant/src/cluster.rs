@@ -200,8 +200,8 @@ impl Cluster {
         Self::login(read(section.clone()).await?, gate).await
     }
 
-    /// Like [`connect_gated`](Self::connect_gated), in place of `current`. Returns `current` if what it was built from is
-    /// unchanged; its token is then read again before the next request.
+    /// Like [`connect_gated`](Self::connect_gated), in place of `current`. Returns `current` if what it was built from
+    /// is unchanged; its token is then read again before the next request.
     pub(crate) async fn reconnect(
         section: &ClusterSection,
         current: &Arc<Self>,

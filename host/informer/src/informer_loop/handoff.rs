@@ -65,7 +65,8 @@ fn covers(namespace: Option<&str>, key: KeyRef<'_>) -> bool {
 }
 
 impl InformerLoop {
-    /// Reads nothing more, until it is [resumed](super::Control::ResumeReading). Everything that was read is in the snapshot.
+    /// Reads nothing more, until it is [resumed](super::Control::ResumeReading). Everything that was read is in the
+    /// snapshot.
     pub(super) async fn quiesce(&mut self) -> Snapshot {
         self.process_queued().await;
         self.quiesced = true;

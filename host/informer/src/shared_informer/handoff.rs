@@ -23,8 +23,8 @@ impl SharedInformer {
         }
     }
 
-    /// Reads nothing more, until [`resume_reading`](Self::resume_reading). The result contains everything that was read and has been delivered: what another source
-    /// delivers afterwards comes after it.
+    /// Reads nothing more, until [`resume_reading`](Self::resume_reading). The result contains everything that was read
+    /// and has been delivered: what another source delivers afterwards comes after it.
     pub(crate) async fn quiesce(&self) -> Result<SourceHandoff, InformerStopped> {
         let (done, quiesced) = oneshot::channel();
         self.send_command(Control::Quiesce(done))?;

@@ -68,7 +68,8 @@ pub(crate) const KUBE_DOCUMENT_BYTES_MAX: usize = 3 << 20;
 pub(crate) const KUBE_WAIT_MAX: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// When a call is made again that could not do all it was asked to: it has pruned nothing, because the cache may lack
-/// something, children were refused, or the cache lacks an earlier write. No change leads to it when that is over: 60 s.
+/// something, children were refused, or the cache lacks an earlier write. No change leads to it when that is over:
+/// 60 s.
 pub(crate) const CHILDREN_AGAIN_AFTER: std::time::Duration = std::time::Duration::from_secs(60);
 
 type Answer<T> = Result<T, ApiError>;

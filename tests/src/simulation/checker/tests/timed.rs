@@ -45,7 +45,7 @@ fn call_that_was_asked_for_is_made_once_when_due() {
 }
 
 #[test]
-fn asked_call_is_over_once_its_state_is_a_dead_letter() {
+fn asked_call_ends_with_a_dead_letter() {
     let object = object("a", "u1", 1);
     let trapped = |times| {
         let calls = std::iter::repeat_n([called_again(&object), end(&object, Ended::Trap)], times);
