@@ -60,7 +60,7 @@ pub(super) const WATERMARK_SECONDS: f64 = 2.0;
 /// By how much later an event with `kv` may end if it is kept in Secrets instead of a file.
 pub(super) const SHARED_LATER_SECONDS: f64 = 0.25;
 
-/// The minimum rate of these events, divided by that with a file. It is to be no lower; the medians of five bursts
+/// The minimum rate of these events, divided by that with a file. It is to be no lower; the figures of two runs
 /// differ by some percent.
 pub(super) const SHARED_RATE_RATIO: f64 = 0.95;
 

@@ -172,8 +172,15 @@ fn start_apiserver(folder: &Path, etcd_port: u16, port: u16, flags: &[String]) -
             "--allow-privileged".to_owned(),
         ]
         .into_iter()
+        .chain(feature_gates())
         .chain(flags.iter().cloned()),
     )
+}
+
+/// Features that are off in older versions, and that tests use.
+fn feature_gates() -> Option<String> {
+    let gates = std::env::var("INFORMANT_FEATURE_GATES").ok()?;
+    Some(format!("--feature-gates={gates}"))
 }
 
 /// The signing key, the tokens and a kubeconfig. The serving certificate is kube-apiserver's own, so it is not

@@ -97,6 +97,8 @@ struct KeyState {
     restores: usize,
     /// When the call is due that it asked for, in nanoseconds since the start.
     asked: Option<u64>,
+    /// The same of a call that may have become a dead letter.
+    perhaps_asked: Option<u64>,
     /// When the last call began, in nanoseconds since the start.
     called: Option<u64>,
     /// The call that runs, or else the last one if it succeeded, deferred a write that was not sent yet.

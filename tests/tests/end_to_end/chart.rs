@@ -145,7 +145,7 @@ const ADMIN: &str = "[admin]\ntls = \"self-signed\"\n";
 const SCRIPT: &str = "[plugin.a]\nscript = \"a.js\"\ninformers = [\"pods\"]\n";
 
 /// A configuration, values next to those that Informant prints for it, and a part of the reason why helm refuses both.
-const CONTRADICTIONS: [(&str, &str, &str); 25] = [
+const CONTRADICTIONS: [(&str, &str, &str); 26] = [
     (
         "",
         r#"{"config": "[admin]\ntls = \"self-signed\"\n"}"#,
@@ -246,6 +246,11 @@ const CONTRADICTIONS: [(&str, &str, &str); 25] = [
         "",
         r#"{"networkPolicy": {"adminFrom": [{"podSelector": {}}]}}"#,
         "adminFrom is set, but admin.expose is false",
+    ),
+    (
+        "",
+        r#"{"replicas": 2}"#,
+        "replicas is 2, but config has no section [ha]: each replica would call every handler",
     ),
 ];
 

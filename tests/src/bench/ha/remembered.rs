@@ -4,13 +4,13 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::json;
 
 use super::group::Group;
 use crate::bench::cores::Cores;
-use crate::bench::figure::{median, thousands};
+use crate::bench::figure::thousands;
 use crate::bench::subject::wait_until_it_runs;
 use crate::bench::targets;
 use crate::client::Client;
@@ -19,17 +19,17 @@ use crate::daemon::Daemon;
 use crate::objects::{SELECTOR, config_map, config_maps};
 use crate::{guests, wait};
 
-/// Objects whose events are counted in `kv`.
-const OBJECTS: u32 = 2_000;
+/// Objects whose events are counted in `kv`: as many that the time until the last ones are written is small.
+const OBJECTS: u32 = 20_000;
 
 /// Changes that are made one by one.
 const SINGLES: u32 = 100;
 
-/// How often all objects are handled at once.
-const BURSTS: u32 = 5;
+/// How often all objects are handled, one time after the other.
+const BURSTS: u32 = 10;
 
 /// Requests of this process at a time.
-const REQUESTS_AT_ONCE: usize = 8;
+const REQUESTS_AT_ONCE: usize = 16;
 
 /// What one store has shown.
 struct Figures {
@@ -47,7 +47,7 @@ struct Plugin {
 /// Measures both, and prints them. Returns whether they meet the targets.
 pub(super) async fn measure(cores: &Cores, cluster: &Cluster) -> Result<bool> {
     let client = cluster.client().await?;
-    write_all(&client, 0).await?;
+    create_all(&client).await?;
     let component = guests::component("guest-kv")?;
     let folder = cluster.folder().join("remembered");
     tokio::fs::create_dir_all(&folder).await?;
@@ -114,16 +114,14 @@ async fn measure_daemon(daemon: &Daemon, client: &Client, round: u32) -> Result<
         tokio::time::sleep(Duration::from_millis(u64::from(number * 37 % 200))).await;
     }
     ends.sort_by(f64::total_cmp);
-    let mut rates = Vec::new();
-    for burst in 0..BURSTS {
-        command(daemon, "pause").await?;
-        write_all(client, round * 1_000 + burst + 1).await?;
-        let began = Instant::now();
-        command(daemon, "resume").await?;
-        handled = at_rest(daemon, handled + u64::from(OBJECTS)).await?;
-        rates.push(f64::from(OBJECTS) / began.elapsed().as_secs_f64());
+    let began = Instant::now();
+    for burst in 1..=u64::from(BURSTS) {
+        call_for_all(daemon).await?;
+        // Not until all have ended: what is measured is how many are handled, not how long the last ones take.
+        delivered(daemon, handled + burst * u64::from(OBJECTS), |_| true).await?;
     }
-    let events_per_second = median(rates).context("nothing was measured")?;
+    at_rest(daemon, handled).await?;
+    let events_per_second = f64::from(BURSTS * OBJECTS) / began.elapsed().as_secs_f64();
     Ok(Figures {
         ends,
         events_per_second,
@@ -132,9 +130,14 @@ async fn measure_daemon(daemon: &Daemon, client: &Client, round: u32) -> Result<
 
 /// Waits until this many events were delivered, and all have ended. Returns how many were.
 async fn at_rest(daemon: &Daemon, events: u64) -> Result<u64> {
+    delivered(daemon, events, |plugin| plugin.is_at_rest).await
+}
+
+/// Waits until this many events were delivered, and the plugin `is_ready`. Returns how many were.
+async fn delivered(daemon: &Daemon, events: u64, is_ready: fn(&Plugin) -> bool) -> Result<u64> {
     let waited = wait::until("the ends of events", crate::bench::DONE_WITHIN, async || {
         let plugin = plugin(daemon).await.map_err(|error| format!("{error:#}"))?;
-        match plugin.is_at_rest && plugin.delivered >= events {
+        match plugin.delivered >= events && is_ready(&plugin) {
             true => Ok(plugin.delivered),
             false => Err(format!("{} of {events} delivered", plugin.delivered)),
         }
@@ -150,15 +153,15 @@ async fn plugin(daemon: &Daemon) -> Result<Plugin> {
     Ok(Plugin { delivered, is_at_rest })
 }
 
-async fn command(daemon: &Daemon, action: &str) -> Result<()> {
-    let (code, _, error) = daemon.command(&["plugin", action, "measured"]).await?;
-    anyhow::ensure!(code == 0, "informant plugin {action}: {error}");
+async fn call_for_all(daemon: &Daemon) -> Result<()> {
+    let (code, _, error) = daemon.command(&["plugin", "trigger", "--all", "measured"]).await?;
+    ensure!(code == 0, "informant plugin trigger: {error}");
     Ok(())
 }
 
-async fn write_all(client: &Client, round: u32) -> Result<()> {
-    let writes = stream::iter(0..OBJECTS).map(|number| async move { put(client, number, round).await });
-    writes.buffer_unordered(REQUESTS_AT_ONCE).try_collect().await
+async fn create_all(client: &Client) -> Result<()> {
+    let creates = stream::iter(0..OBJECTS).map(|number| async move { put(client, number, 0).await });
+    creates.buffer_unordered(REQUESTS_AT_ONCE).try_collect().await
 }
 
 /// Creates or changes one object.

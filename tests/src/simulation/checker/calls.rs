@@ -219,9 +219,17 @@ impl Checker {
         if let Some(suspects) = &mut handler.suspects {
             suspects.end(&key, ended == Ended::Trap, self.now);
         }
-        // While the call that it asked for is retried, the request holds.
-        if call.reason != REQUEUED || is_last {
-            key_state.asked = None;
+        // While the call that it asked for is retried, the request holds. It does not once the state is a dead letter,
+        // unless a replay started the count of its traps again.
+        let is_retried = call.reason == REQUEUED && matches!(ended, Ended::Retry | Ended::Trap);
+        let asked = key_state
+            .asked
+            .take()
+            .or(key_state.perhaps_asked.take())
+            .filter(|_| is_retried);
+        match is_last {
+            true => key_state.perhaps_asked = asked,
+            false => key_state.asked = asked,
         }
         key_state.unsent &= ended == Ended::Ok;
         if ended == Ended::Ok && !key_state.unsent {
@@ -248,7 +256,8 @@ impl Checker {
     pub(super) fn asked(&mut self, id: u32, (namespace, name): (&str, &str), after_ms: u64) {
         let wait = Duration::from_millis(after_ms).max(REQUEUE_AFTER_MIN);
         let due = self.now + u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
-        self.key_state(id, (namespace, name)).asked = Some(due);
+        let key_state = self.key_state(id, (namespace, name));
+        (key_state.asked, key_state.perhaps_asked) = (Some(due), None);
     }
 
     pub(super) fn key_state(&mut self, id: u32, (namespace, name): (&str, &str)) -> &mut KeyState {
@@ -352,7 +361,7 @@ impl KeyState {
         if call.reason != REQUEUED {
             return None;
         }
-        let why = match self.asked {
+        let why = match self.asked.or(self.perhaps_asked) {
             None => "had asked for no call",
             Some(due) if now < due => "had asked for a later call",
             Some(_) => return None,
@@ -411,6 +420,7 @@ impl KeyState {
             Ended::Ok => {
                 self.refused = None;
                 self.went_on = false;
+                self.traps = None;
                 self.accepted = Some((is_there, call.object.clone()));
             }
             Ended::Trap if self.traps_with(is_there, &call.object) >= TRAPS_MAX => {
