@@ -1,5 +1,7 @@
 //! Builds kube-apiserver, kubectl and etcd from `tests/go.mod`, without downloading binaries.
 
+use std::path::Path;
+
 use anyhow::{Context, Result};
 
 use crate::{go_tools, workspace};
@@ -13,8 +15,15 @@ pub(crate) fn build() -> Result<()> {
     let module = workspace::root()?.join("tests");
     go_tools::build_module(&module, &["-ldflags", &linker_flags(KUBERNETES_VERSION)], &folder)?;
     // The package of etcd is named `server`.
-    std::fs::copy(folder.join("server"), folder.join("etcd")).context("failed to copy etcd")?;
-    Ok(())
+    link(&folder.join("server"), &folder.join("etcd"))
+}
+
+/// Lets `to` be the program `from`, also while the one that it was runs.
+pub(crate) fn link(from: &Path, to: &Path) -> Result<()> {
+    if to.exists() {
+        std::fs::remove_file(to).with_context(|| format!("failed to remove {}", to.display()))?;
+    }
+    std::fs::hard_link(from, to).with_context(|| format!("failed to link {} to {}", from.display(), to.display()))
 }
 
 /// What makes a program of Kubernetes report `version`.

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 
 use crate::{cargo, cluster_tools, go_tools, report, workspace};
 
@@ -75,8 +75,7 @@ fn build(version: &str) -> Result<PathBuf> {
     let flags = cluster_tools::linker_flags(version);
     go_tools::build_module(&module, &["-ldflags", &flags], &folder)?;
     for tool in ["kubectl", "etcd"] {
-        let (from, to) = (target.join("cluster-tools").join(tool), folder.join(tool));
-        std::fs::copy(&from, &to).with_context(|| format!("failed to copy {}", from.display()))?;
+        cluster_tools::link(&target.join("cluster-tools").join(tool), &folder.join(tool))?;
     }
     Ok(folder)
 }

@@ -238,7 +238,8 @@ impl Checker {
         if ended == Ended::Trap {
             handler.calls_remembered = 0;
         }
-        key_state.inherited = false;
+        // A retry is about what its first attempt was about.
+        key_state.inherited &= !is_last;
         key_state.replayed = false;
         if call.kind == EventKind::Delete
             && is_last
