@@ -17,7 +17,7 @@ use anyhow::{Context as _, Result, bail};
 use futures::future::join_all;
 use informant_cache::{Catalog, Environment, Moment};
 use informant_config::{ClusterSection, Config, HaSection};
-use informant_lease::{Gate, LeaseContent, MemberRecord, Notes, ReleaseReason, Standing};
+use informant_lease::{Gate, LeaseContent, Member, MemberRecord, Notes, ReleaseReason, Standing};
 use informant_plugin_host::ActingGate;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -56,6 +56,10 @@ const HAND_OVER_STATE_MAX: Duration = Duration::from_secs(2);
 /// How long all replicas must have the same configuration before what plugins remember is deleted that are not in it:
 /// 60 s. While a new configuration is rolled out, replicas with the old one and with the new one may act in turn.
 const SAME_CONFIGURATION_MIN: Duration = Duration::from_secs(60);
+
+/// How long a replica must not have renewed its Lease before its configuration no longer counts for that: 24 h. The
+/// Lease of one that was scaled away stays.
+const MEMBER_GONE_MIN: Duration = Duration::from_secs(24 * 3_600);
 
 /// How long standbys keep deletes at least: 10 min.
 const KEPT_DELETES_AGE_MIN: Duration = Duration::from_secs(600);
@@ -528,7 +532,10 @@ impl GroupMember {
         let Some(shared) = shared else { return };
         let (now, digest) = (environment.now(), registry.configuration().digest.clone());
         // Also of one that does not renew its Lease: it may come back, and have a plugin that no other has.
-        if !status.members.iter().all(|member| member.record.digest == digest) {
+        let boot_now = environment.boot_now();
+        let mut members = status.members.iter();
+        let is_gone = |member: &Member| boot_now - member.observed >= MEMBER_GONE_MIN;
+        if !members.all(|member| member.record.digest == digest || is_gone(member)) {
             self.same_since = None;
             return;
         }
