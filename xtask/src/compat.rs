@@ -81,14 +81,18 @@ fn build(version: &str) -> Result<PathBuf> {
 }
 
 fn test(tools: &Path, filter: Option<&str>) -> Result<()> {
+    let mut failed = Vec::new();
     for (suite, features) in SUITES {
         let mut command: Command = cargo::cargo()?;
         command.args(["test", "--locked", "--package", "informant-tests", "--test", suite]);
         command.arg("--").args(filter);
         command.args(SKIPPED.iter().flat_map(|name| ["--skip", name]));
         command.env("INFORMANT_CLUSTER_TOOLS_DIR", tools);
-        cargo::run(command.env("INFORMANT_FEATURE_GATES", features))?;
+        if !cargo::status(command.env("INFORMANT_FEATURE_GATES", features))?.success() {
+            failed.push(suite);
+        }
     }
+    ensure!(failed.is_empty(), "failed: {}", failed.join(", "));
     Ok(())
 }
 

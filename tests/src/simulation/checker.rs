@@ -109,6 +109,8 @@ struct KeyState {
     inherited: bool,
     /// States since the accepted one may be merged, by the replay of its handler.
     replayed: bool,
+    /// It was replayed before.
+    was_replayed: bool,
     /// What was accepted last was accepted from another replica, which may have been ahead of this one.
     is_of_other_replica: bool,
 }

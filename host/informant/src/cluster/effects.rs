@@ -1,8 +1,8 @@
 //! Connections for the effects of plugins: they carry bytes only while this process acts.
 //!
 //! ```text
-//! request ─▶ Client ─┬─ an Effect ─▶ kube's layers ─▶ TLS ─▶ proxy ─▶ GatedIo ─▶ socket
-//!                    └─ any other ─▶ kube's client
+//! request ─▶ kube's layers ─┬─ an Effect ─▶ TLS ─▶ proxy ─▶ GatedIo ─▶ socket
+//!                           └─ any other ─▶ TLS ─▶ proxy ─▶ socket
 //! ```
 //! A process may be stopped between any two instructions (SIGSTOP, a virtual machine that is moved), for longer than
 //! its Lease lasts. So the gate is asked as late as a process can: when a connection gives bytes to the kernel.
@@ -13,21 +13,20 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use http::{HeaderValue, Request, Response, Uri};
-use hyper::body::Incoming;
+use futures::TryFutureExt as _;
+use futures::future::BoxFuture;
+use http::{HeaderValue, Request, Uri};
 use hyper::rt::{Read, ReadBufCursor, Write};
-use hyper_util::client::legacy;
-use hyper_util::client::legacy::connect::proxy::Tunnel;
+use hyper_timeout::TimeoutConnector;
+use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
+use hyper_util::client::legacy::{self, ResponseFuture};
 use hyper_util::client::proxy::matcher::Matcher;
 use hyper_util::rt::TokioExecutor;
 use informant_plugin_host::{ActingGate, NotActing};
 use kube::client::{Body, ConfigExt as _};
 use kube::{Client, Config};
-use tower::util::BoxService;
-use tower::{BoxError, Service, ServiceBuilder, ServiceExt as _, service_fn};
-
-use super::CONNECT_MAX;
+use tower::{BoxError, Service, ServiceBuilder, service_fn};
 
 /// Marks a request that changes something on behalf of a plugin.
 #[derive(Clone, Copy, Debug)]
@@ -42,52 +41,69 @@ pub(crate) type EffectGate = Option<Arc<dyn ActingGate>>;
 /// # Errors
 /// Those of kube: unusable certificates, credentials or proxies.
 pub(super) fn client(config: Config, gate: EffectGate) -> kube::Result<Client> {
-    let Some(gate) = gate else {
+    if gate.is_none() {
         return Client::try_from(config);
-    };
-    let namespace = config.default_namespace.clone();
-    let effects = Client::new(gated(&config, gate)?, namespace.clone());
-    let others = Client::try_from(config)?;
-    let service = service_fn(move |request: Request<Body>| {
-        let client = match request.extensions().get::<Effect>() {
-            Some(Effect) => effects.clone(),
-            None => others.clone(),
-        };
-        async move { client.send(request).await }
-    });
-    Ok(Client::new(service, namespace))
-}
-
-type Stack = BoxService<Request<Body>, Response<Incoming>, BoxError>;
-
-/// What kube's `ClientBuilder` makes, with a gate at the socket.
-fn gated(config: &Config, gate: Arc<dyn ActingGate>) -> kube::Result<Stack> {
-    let mut tcp = HttpConnector::new();
-    tcp.enforce_http(false);
-    tcp.set_connect_timeout(Some(CONNECT_MAX));
-    let socket = tcp.map_response(move |io| GatedIo {
-        io,
-        gate: Arc::clone(&gate),
-    });
+    }
+    let sockets = || [socket(None), socket(gate.clone())];
     let Some(proxy) = config.proxy_url.clone() else {
-        return stack(config, socket);
+        return stack(&config, sockets());
     };
     match proxy.scheme_str() {
-        Some("http") => stack(config, tunnel(proxy, socket)),
-        Some("https") => stack(
-            config,
-            tunnel(proxy, config.rustls_https_connector_with_connector(socket)?),
-        ),
+        Some("http") => stack(&config, sockets().map(|socket| tunnel(&proxy, socket))),
+        Some("https") => {
+            let [others, effects] = sockets().map(|socket| config.rustls_https_connector_with_connector(socket));
+            stack(&config, [others?, effects?].map(|socket| tunnel(&proxy, socket)))
+        }
+        Some("socks5") => stack(&config, sockets().map(|socket| SocksV5::new(proxy.clone(), socket))),
         _ => Err(kube::Error::ProxyProtocolUnsupported {
             proxy_url: Box::new(proxy),
         }),
     }
 }
 
-fn tunnel<C>(proxy: Uri, connector: C) -> Tunnel<C> {
-    let credentials = credentials(&proxy);
-    let tunnel = Tunnel::new(proxy, connector);
-    match credentials {
+/// What kube's `ClientBuilder` makes, with two senders: one credential may be used up by the next.
+fn stack<C>(config: &Config, [others, effects]: [C; 2]) -> kube::Result<Client>
+where
+    C: Service<Uri> + Clone + Send + Sync + 'static,
+    C::Response: Connection + Read + Write + Send + Unpin + 'static,
+    C::Future: Send + 'static,
+    C::Error: std::error::Error + Send + Sync + 'static,
+{
+    let (others, effects) = (sender(config, others)?, sender(config, effects)?);
+    let senders = service_fn(
+        move |request: Request<Body>| match request.extensions().get::<Effect>() {
+            Some(Effect) => effects(request),
+            None => others(request),
+        },
+    );
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .map_err(BoxError::from)
+        .service(senders);
+    Ok(Client::new(service, config.default_namespace.clone()))
+}
+
+fn sender<C>(
+    config: &Config,
+    connector: C,
+) -> kube::Result<impl Fn(Request<Body>) -> ResponseFuture + Clone + Send + Sync + use<C>>
+where
+    C: Service<Uri> + Clone + Send + Sync + 'static,
+    C::Response: Connection + Read + Write + Send + Unpin + 'static,
+    C::Future: Send + 'static,
+    C::Error: std::error::Error + Send + Sync + 'static,
+{
+    let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(connector)?);
+    connector.set_connect_timeout(config.connect_timeout);
+    let client: legacy::Client<_, Body> = legacy::Client::builder(TokioExecutor::new()).build(connector);
+    Ok(move |request| client.request(request))
+}
+
+fn tunnel<C>(proxy: &Uri, connector: C) -> Tunnel<C> {
+    let tunnel = Tunnel::new(proxy.clone(), connector);
+    match credentials(proxy) {
         Some(credentials) => tunnel.with_auth(credentials),
         None => tunnel,
     }
@@ -100,35 +116,45 @@ fn credentials(proxy: &Uri) -> Option<HeaderValue> {
     matcher.intercept(&any)?.basic_auth().cloned()
 }
 
-fn stack<C>(config: &Config, connector: C) -> kube::Result<Stack>
-where
-    C: Service<Uri> + Clone + Send + Sync + 'static,
-    C::Response: Connection + Read + Write + Send + Unpin + 'static,
-    C::Future: Send + 'static,
-    C::Error: std::error::Error + Send + Sync + 'static,
-{
-    let connector = config.rustls_https_connector_with_connector(connector)?;
-    let sender: legacy::Client<_, Body> = legacy::Client::builder(TokioExecutor::new()).build(connector);
-    let service = ServiceBuilder::new()
-        .layer(config.base_uri_layer())
-        .option_layer(config.auth_layer()?)
-        .layer(config.extra_headers_layer()?)
-        .map_err(BoxError::from)
-        .service(sender);
-    Ok(service.boxed())
+/// Connects sockets behind this gate.
+#[derive(Clone)]
+struct Sockets {
+    tcp: HttpConnector,
+    gate: EffectGate,
+}
+
+fn socket(gate: EffectGate) -> Sockets {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    Sockets { tcp, gate }
+}
+
+impl Service<Uri> for Sockets {
+    type Response = GatedIo<<HttpConnector as Service<Uri>>::Response>;
+    type Error = <HttpConnector as Service<Uri>>::Error;
+    type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.tcp.poll_ready(cx)
+    }
+
+    fn call(&mut self, to: Uri) -> Self::Future {
+        let gate = self.gate.clone();
+        Box::pin(self.tcp.call(to).map_ok(|io| GatedIo { io, gate }))
+    }
 }
 
 /// A socket that refuses bytes while the gate is closed.
 struct GatedIo<T> {
     io: T,
-    gate: Arc<dyn ActingGate>,
+    gate: EffectGate,
 }
 
 impl<T> GatedIo<T> {
     fn ask(&self) -> io::Result<()> {
-        match self.gate.remaining() {
-            Some(_) => Ok(()),
-            None => Err(io::Error::new(io::ErrorKind::PermissionDenied, NotActing)),
+        match self.gate.as_ref().is_none_or(|gate| gate.remaining().is_some()) {
+            true => Ok(()),
+            false => Err(io::Error::new(io::ErrorKind::PermissionDenied, NotActing)),
         }
     }
 }

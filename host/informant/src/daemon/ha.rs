@@ -403,8 +403,12 @@ impl GroupMember {
 
     /// The Lease names this process: reads what is shared. Plugins act when it is read.
     fn hold(&mut self, group: &Group, status: &GroupStatus, epoch: u32) {
-        let own = self.parts.registry.configuration().digest.clone();
+        let registry = &self.parts.registry;
+        let own = registry.configuration().digest.clone();
         let predecessor = status.predecessor.as_ref().map(|content| watermarks(content, &own));
+        // If the Lease was deleted, there may have been one nevertheless, and its handlers wait for these.
+        let has_kept_deletes = || registry.catalog().kept_deletes().stats().deletes > 0;
+        let predecessor = predecessor.or_else(|| has_kept_deletes().then(Watermarks::default));
         tracing::info!(lease = %status.lease, epoch, takeover = predecessor.is_some(), "this replica acts");
         if let Some(shared) = &self.parts.shared {
             shared.begin(TermOf {

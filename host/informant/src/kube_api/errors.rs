@@ -139,6 +139,13 @@ pub(super) fn of_client(error: &kube::Error) -> KubeError {
 /// contains.
 fn refusal(error: &kube::Error) -> Option<&NotActing> {
     let first: &(dyn std::error::Error + 'static) = error;
-    let mut causes = std::iter::successors(Some(first), |error| error.source());
-    causes.find_map(|cause| cause.downcast_ref::<std::io::Error>()?.get_ref()?.downcast_ref())
+    let causes = std::iter::successors(Some(first), |error| error.source());
+    let mut errors = causes.filter_map(|cause| cause.downcast_ref::<std::io::Error>());
+    errors.find_map(refusal_in)
+}
+
+/// That of a TLS handshake is in another one.
+fn refusal_in(error: &std::io::Error) -> Option<&NotActing> {
+    let inner = error.get_ref()?;
+    inner.downcast_ref().or_else(|| refusal_in(inner.downcast_ref()?))
 }

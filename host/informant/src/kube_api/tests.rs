@@ -6,7 +6,7 @@ use futures::FutureExt as _;
 use informant_apiserver::{ApiServer, Options};
 use informant_informer::TokioEnvironment;
 use informant_plugin_host::{
-    KubeAction, KubeAddress, KubeDelete, KubeList, KubePatchKind, KubePropagation, KubePurpose, KubeWrite,
+    KubeAction, KubeAddress, KubeDelete, KubeList, KubePatchKind, KubePropagation, KubePurpose, KubeWrite, NotActing,
 };
 use informant_spec::KubeResource;
 use serde_json::{Value, json};
@@ -396,4 +396,17 @@ async fn an_identity_is_refused_where_the_kubeconfig_acts_as_another() {
     let refused = api.call(call).await.unwrap_err();
     assert_eq!(refused.code, KubeErrorCode::Denied);
     insta::assert_snapshot!(refused.message, @"the kubeconfig acts as another user, so that the plugin cannot act as its ServiceAccount: remove `as` and its like from the kubeconfig, or from the section of the plugin");
+}
+
+#[test]
+fn refusal_is_named_also_in_a_handshake() {
+    let refused = || std::io::Error::new(std::io::ErrorKind::PermissionDenied, NotActing);
+    for error in [refused(), std::io::Error::other(refused())] {
+        let named = errors::of_client(&kube::Error::Service(Box::new(error)));
+        assert!(
+            named.message.starts_with("another replica of Informant acts now"),
+            "{}",
+            named.message
+        );
+    }
 }

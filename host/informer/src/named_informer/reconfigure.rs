@@ -21,10 +21,14 @@ use crate::spec::SourceSpec;
 /// without end.
 pub(crate) const DRAIN_MAX: Duration = Duration::from_secs(900);
 
-/// How long new sources may take to catch up with the quiesced ones that they replace: 10 s. Nothing is delivered
-/// meanwhile. They had caught up just before, unless those had just read something that was not published yet, and the
-/// new ones read from a replica that lags. Then the old ones continue, and it is tried again.
-const CATCH_UP_MAX: Duration = Duration::from_secs(10);
+/// How long new sources may take to catch up with the quiesced ones that they replace: 10 s at first. Nothing is
+/// delivered meanwhile. They had caught up just before, unless those had just read something that was not published
+/// yet, and the new ones read from a replica that lags, or are so quiet that only a bookmark tells how far they are.
+/// Then the old ones continue, and it is tried again with twice the time.
+const CATCH_UP_FIRST_MAX: Duration = Duration::from_secs(10);
+
+/// See [`CATCH_UP_FIRST_MAX`]: 5 min, the time between several bookmarks.
+const CATCH_UP_MAX: Duration = Duration::from_secs(300);
 
 /// How long outgoing sources may take to return from an outage before they are replaced: as long as failures after it
 /// count as its own.
@@ -224,6 +228,7 @@ impl NamedInformer {
             while is_stale() && environment.now() < until && !cancel.is_cancelled() {
                 environment.sleep(CATCH_UP_STEP).await;
             }
+            let mut at_most = CATCH_UP_FIRST_MAX;
             let handoffs = || Weak::upgrade(&parts).map(|parts| parts.handoffs(&removed));
             while let Some(outgoing) = handoffs() {
                 // The old sources stay in use meanwhile, however long that takes. The cluster may have been rolled back
@@ -235,10 +240,13 @@ impl NamedInformer {
                 }
                 let Some(parts) = Weak::upgrade(&parts) else { return };
                 let informer = NamedInformer(parts);
-                let end = informer.finish_handoff(&cancel, &started, &removed, &epochs).await;
+                let end = informer
+                    .finish_handoff(&cancel, &started, &removed, (&epochs, at_most))
+                    .await;
                 if end == HandoffEnd::Over {
                     return;
                 }
+                at_most = (at_most * 2).min(CATCH_UP_MAX);
             }
         };
         self.0.environment.spawn("informer-handoff", Box::pin(task));
@@ -250,7 +258,7 @@ impl NamedInformer {
         cancel: &CancellationToken,
         started: &Sources,
         removed: &[SourceScope],
-        began: &Epochs,
+        (began, at_most): (&Epochs, Duration),
     ) -> HandoffEnd {
         let _guard = self.0.reconfigure_lock.lock().await;
         if cancel.is_cancelled() {
@@ -276,7 +284,7 @@ impl NamedInformer {
             // A stopped source has delivered everything it will.
             quiesced.extend(source.quiesce().await.ok());
         }
-        let caught_up = self.catch_up(cancel, started, &quiesced).await;
+        let caught_up = self.catch_up(cancel, started, &quiesced, at_most).await;
         if caught_up == CaughtUp::NotInTime {
             draining.iter().for_each(|source| source.resume_reading());
             return HandoffEnd::Postponed;
@@ -317,8 +325,14 @@ impl NamedInformer {
 
     /// Waits until the new sources have seen at least as much as the quiesced ones: the last events of those are on
     /// their way to the new ones too.
-    async fn catch_up(&self, cancel: &CancellationToken, started: &Sources, quiesced: &[SourceHandoff]) -> CaughtUp {
-        let until = self.0.environment.now() + CATCH_UP_MAX;
+    async fn catch_up(
+        &self,
+        cancel: &CancellationToken,
+        started: &Sources,
+        quiesced: &[SourceHandoff],
+        at_most: Duration,
+    ) -> CaughtUp {
+        let until = self.0.environment.now() + at_most;
         let began = epochs(started);
         while is_behind(started, quiesced) && !cancel.is_cancelled() {
             if epochs(started) != began {
@@ -327,7 +341,7 @@ impl NamedInformer {
             if self.0.environment.now() > until {
                 tracing::warn!(
                     informer = self.name(),
-                    waited_seconds = CATCH_UP_MAX.as_secs(),
+                    waited_seconds = at_most.as_secs(),
                     "new sources still behind the ones they replace; those stay in use until they are not"
                 );
                 return CaughtUp::NotInTime;

@@ -228,7 +228,7 @@ impl Checker {
             .or(key_state.perhaps_asked.take())
             .filter(|_| is_retried);
         match is_last {
-            true => key_state.perhaps_asked = asked,
+            true => key_state.perhaps_asked = asked.filter(|_| key_state.was_replayed || handler.replays),
             false => key_state.asked = asked,
         }
         key_state.unsent &= ended == Ended::Ok;
@@ -306,7 +306,8 @@ impl Checker {
         handler.syncs_left = handler.syncs_left.saturating_sub(counted);
         if handler.syncs_left == 0 && std::mem::take(&mut handler.replays) {
             // What was merged before may be delivered after.
-            handler.keys.values_mut().for_each(|key| key.replayed = true);
+            let keys = handler.keys.values_mut();
+            keys.for_each(|key| (key.replayed, key.was_replayed) = (true, true));
         }
         // It does not wait for suspects.
         let suspects = handler.suspects.as_ref();

@@ -230,6 +230,8 @@ impl Following {
             self.stop_acting().await;
         }
         let predecessor = status.predecessor.as_ref().map(watermarks);
+        let has_kept_deletes = || self.catalog.kept_deletes().stats().deletes > 0;
+        let predecessor = predecessor.or_else(|| has_kept_deletes().then(BTreeMap::new));
         let identity = self.node.identity();
         self.shared.begin(&identity, epoch, self.gate.gate.clone());
         self.gate.epoch.store(epoch, Ordering::Relaxed);

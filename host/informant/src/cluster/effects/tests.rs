@@ -118,3 +118,20 @@ fn proxy_credentials_come_from_the_user_information() {
     assert_eq!(with, "Basic dXNlcjpwQHNz");
     assert_eq!(credentials(&Uri::from_static("https://proxy.example.com:3128")), None);
 }
+
+#[test]
+fn every_proxy_scheme_of_kube_is_supported() {
+    let gate: Arc<dyn ActingGate> = Arc::new(Switch(AtomicBool::new(true)));
+    let made = |proxy: &str| {
+        let mut config = Config::new("https://api.example.com".parse().unwrap());
+        config.proxy_url = Some(proxy.parse().unwrap());
+        client(config, Some(Arc::clone(&gate)))
+    };
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let _entered = runtime.enter();
+    for scheme in ["http", "https", "socks5"] {
+        made(&format!("{scheme}://user:password@proxy.example.com:1080")).unwrap();
+    }
+    let refused = made("ftp://proxy.example.com");
+    assert!(matches!(refused, Err(kube::Error::ProxyProtocolUnsupported { .. })));
+}

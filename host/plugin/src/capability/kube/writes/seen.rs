@@ -81,6 +81,11 @@ impl Written {
             .is_some_and(|(source, look)| look == Look::Absent && !source.info().partial)
     }
 
+    /// Whether it deletes what `other` has written.
+    pub(super) fn deletes(&self, other: &Written) -> bool {
+        self.deleted.is_some() && self.address == other.address
+    }
+
     /// What the cache has of it; none if no source reads it.
     fn look(&self, plugin: &KubePlugin) -> Option<(Arc<Source>, Look)> {
         let source = plugin.cache.source(&self.address)?;

@@ -462,7 +462,12 @@ fn again_after(plugin: &KubePlugin, written: &WrittenSoFar) -> Option<Duration> 
     if !plugin.reconciles() {
         return None;
     }
-    if written.awaited.iter().any(|write| write.is_gone(plugin)) {
+    let is_own = |write: &Written| written.awaited.iter().any(|other| other.deletes(write));
+    if written
+        .awaited
+        .iter()
+        .any(|write| write.is_gone(plugin) && !is_own(write))
+    {
         // As soon as a call may follow another.
         return Some(Duration::ZERO);
     }
