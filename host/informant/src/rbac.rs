@@ -145,6 +145,24 @@ impl Permissions {
         self.add(None, target, ["create", "patch"], &format!("[plugin.{name}]"));
     }
 
+    /// Adds what replicas need in their namespace: Leases, and Secrets if what plugins remember is in these. A name
+    /// cannot be demanded of what is listed, or to be created.
+    pub(crate) fn add_replicas(&mut self, namespace: &str, has_secrets: bool) {
+        let mut add = |group: &str, resource: &str, verbs: &[&'static str], needed_by: &str| {
+            let target = RuleTarget {
+                group: group.to_owned(),
+                resource: resource.to_owned(),
+                names: Vec::new(),
+            };
+            self.add(Some(namespace.to_owned()), target, verbs.iter().copied(), needed_by);
+        };
+        let verbs = ["get", "list", "watch", "create", "patch"];
+        add("coordination.k8s.io", "leases", &verbs, "[ha]");
+        if has_secrets {
+            add("", "secrets", &["get", "create", "update"], "[state] store");
+        }
+    }
+
     /// Adds what the admin server needs to ask the API server about its callers.
     pub(crate) fn add_reviews(&mut self) {
         for (group, resource) in REVIEWS {

@@ -126,15 +126,16 @@ fn show(checks: &[ReadinessCheck], ready: bool) -> String {
 fn checks(registry: &StatusRegistry) -> Vec<ReadinessCheck> {
     let stopping = registry.is_stopping();
     let text = match (stopping, registry.acts_elsewhere()) {
-        (true, _) => "stopping: delivering accepted events",
-        (false, None) => "running",
-        (false, Some(_)) => "running, standby: another replica acts",
+        (true, _) => "stopping: delivering accepted events".to_owned(),
+        (false, None) => "running".to_owned(),
+        (false, Some(Some(holder))) => format!("running, standby: {holder} acts"),
+        (false, Some(None)) => "running, standby: no replica acts; `informant replicas` shows why".to_owned(),
     };
     let mut checks = vec![ReadinessCheck {
         name: "process".into(),
         passed: !stopping,
         gating: Gating::Yes,
-        text: text.into(),
+        text,
         runbook: None,
     }];
     for entry in registry.informers() {

@@ -4,7 +4,8 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
-use http::Method;
+use http::header::WARNING;
+use http::{HeaderValue, Method};
 use informant_cache::Moment;
 use informant_lease::{Member, Standing};
 use serde::{Deserialize, Serialize};
@@ -144,21 +145,33 @@ fn millis(now: Moment, then: Moment) -> u64 {
     u64::try_from((now - then).as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Answers actions on plugins, while another replica acts, with its name.
+/// Paths of what only the replica that acts knows of plugins.
+const OF_PLUGINS: [&str; 3] = ["/api/v1/plugins", "/api/v1/dead-letters", "/api/v1/retries"];
+
+/// Answers actions on plugins, while another replica acts, with its name. Answers to questions about plugins have it in
+/// a `Warning`, as those of the API server of Kubernetes.
 pub(super) async fn refuse_in_standby(State(state): State<AdminState>, request: Request, next: Next) -> Response {
-    let is_action = request.method() == Method::POST && request.uri().path().starts_with("/api/v1/plugins/");
-    match state.registry.acts_elsewhere() {
-        Some(holder) if is_action => in_standby(holder.as_deref()).into_response(),
-        _ => next.run(request).await,
+    let path = request.uri().path();
+    let is_about_plugins = OF_PLUGINS.iter().any(|prefix| path.starts_with(prefix));
+    let Some(holder) = state.registry.acts_elsewhere().filter(|_| is_about_plugins) else {
+        return next.run(request).await;
+    };
+    let message = in_standby(holder.as_deref());
+    if request.method() == Method::POST {
+        return AdminError::new(Code::Standby, message).into_response();
     }
+    let mut response = next.run(request).await;
+    if let Ok(warning) = HeaderValue::try_from(format!("299 informant \"{message}\"")) {
+        response.headers_mut().insert(WARNING, warning);
+    }
+    response
 }
 
-fn in_standby(holder: Option<&str>) -> AdminError {
-    let message = match holder {
+fn in_standby(holder: Option<&str>) -> String {
+    match holder {
         Some(holder) => {
             format!("this replica is a standby: {holder} acts; ask that one (kubectl informant --pod {holder})")
         }
         None => "this replica is a standby, and no replica acts now; `informant replicas` shows why".to_owned(),
-    };
-    AdminError::new(Code::Standby, message)
+    }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
-use informant_config::{Config, InformerSection, Problem, Problems, Resources, validate_name};
+use informant_config::{Config, InformerSection, KeyStore, Problem, Problems, Resources, validate_name};
 
 use informant_informer::{TokioEnvironment, discover, discover_matching};
 use informant_spec::suggest::did_you_mean;
@@ -71,9 +71,18 @@ pub(super) fn run(args: &RbacArgs) -> Result<Exit> {
     let flags = args.cluster_args.flags();
     flags.validate(&config)?;
     let cluster = select_cluster(&config, args.cluster.as_deref())?;
-    let permissions = runtime.block_on(permissions(&config, cluster, &flags))?;
+    let mut permissions = runtime.block_on(permissions(&config, cluster, &flags))?;
     let (what, command, text) = match args.output {
         Format::Yaml => {
+            // The chart has a Role of its own for them.
+            if let Some(section) = config
+                .ha
+                .as_ref()
+                .filter(|section| is_in(section.cluster.as_deref(), cluster))
+            {
+                let namespace = section.namespace.as_deref().unwrap_or(&args.namespace);
+                permissions.add_replicas(namespace, config.key_store() == KeyStore::Secrets);
+            }
             let subject = Subject {
                 name: &args.name,
                 namespace: &args.namespace,
@@ -105,6 +114,11 @@ pub(super) fn run(args: &RbacArgs) -> Result<Exit> {
         out.write_all(text.as_bytes())
     })?;
     Ok(Exit::Done)
+}
+
+/// Whether the Leases are in `cluster`: in that of the section, or in the only one.
+fn is_in(named: Option<&str>, cluster: &str) -> bool {
+    named.is_none_or(|named| named == cluster)
 }
 
 /// The cluster to print RBAC for: each has its own, and `kubectl apply` takes one at a time.

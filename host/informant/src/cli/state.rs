@@ -67,20 +67,25 @@ enum Store {
 
 pub(super) fn run(command: &StateCommand) -> Result<Exit> {
     let StateCommand::Copy(args) = command;
-    let config = config_file::load(&args.config.config)?;
-    let file = args.file.clone().unwrap_or_else(|| directories::state_path(&config));
+    let config = config(args)?;
+    let of_config = || config.as_ref().map(directories::state_path);
+    let file = args
+        .file
+        .clone()
+        .or_else(of_config)
+        .context("set --file to the state database")?;
     let (copied, from, to) = match (args.from, args.to) {
         (Store::File, Store::Kubernetes) => {
             let rows = export_file(&file)?;
             super::runtime()?.block_on(async {
-                let mut shared = Shared::open(args, &config).await?;
+                let mut shared = Shared::open(args, config.as_ref()).await?;
                 let copied = shared.journal.import(rows, args.replace)?;
                 shared.drive(SharedJournal::is_written).await?;
                 anyhow::Ok((copied, shown(&file), shared.name()))
             })?
         }
         (Store::Kubernetes, Store::File) => {
-            let (rows, name) = super::runtime()?.block_on(read_shared(args, &config))?;
+            let (rows, name) = super::runtime()?.block_on(read_shared(args, config.as_ref()))?;
             (import_file(&file, &rows, args.replace)?, name, shown(&file))
         }
         _ => bail!("--from and --to are the same store: there is nothing to copy"),
@@ -90,11 +95,20 @@ pub(super) fn run(command: &StateCommand) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
+/// The configuration; none if there is no such file, and the flags say what it would.
+fn config(args: &CopyArgs) -> Result<Option<Config>> {
+    let path = &args.config.config;
+    match args.file.is_some() && args.group.is_some() && !path.exists() {
+        true => Ok(None),
+        false => Ok(Some(config_file::load(path)?)),
+    }
+}
+
 fn shown(file: &Path) -> String {
     file.display().to_string()
 }
 
-async fn read_shared(args: &CopyArgs, config: &Config) -> Result<(Vec<Row>, String)> {
+async fn read_shared(args: &CopyArgs, config: Option<&Config>) -> Result<(Vec<Row>, String)> {
     let secrets = connect(args, config).await?;
     let name = SharedPart::Journal.secret_name(secrets.group());
     let verb = SecretVerb::Get;
@@ -112,8 +126,8 @@ async fn read_shared(args: &CopyArgs, config: &Config) -> Result<(Vec<Row>, Stri
 }
 
 /// The Secrets as the flags and the configuration say, by the caller's kubeconfig.
-async fn connect(args: &CopyArgs, config: &Config) -> Result<SecretApi> {
-    let (group, namespace) = match &config.ha {
+async fn connect(args: &CopyArgs, config: Option<&Config>) -> Result<SecretApi> {
+    let (group, namespace) = match config.and_then(|config| config.ha.as_ref()) {
         Some(section) => (section.group.as_deref(), section.namespace.as_deref()),
         None => (None, None),
     };
@@ -141,7 +155,7 @@ struct Shared {
 }
 
 impl Shared {
-    async fn open(args: &CopyArgs, config: &Config) -> Result<Shared> {
+    async fn open(args: &CopyArgs, config: Option<&Config>) -> Result<Shared> {
         Shared::claim(connect(args, config).await?).await
     }
 

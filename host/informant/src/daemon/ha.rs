@@ -17,7 +17,7 @@ use anyhow::{Context as _, Result, bail};
 use futures::future::join_all;
 use informant_cache::{Catalog, Environment, Moment};
 use informant_config::{ClusterSection, Config, HaSection};
-use informant_lease::{Gate, LeaseContent, Member, MemberRecord, Notes, ReleaseReason, Standing};
+use informant_lease::{Gate, LeaseContent, Member, MemberRecord, Notes, ReleaseReason, StandbyReason, Standing};
 use informant_plugin_host::ActingGate;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -397,7 +397,14 @@ impl GroupMember {
                     write_notes(group, "", "", oldest);
                 }
             }
-            Standing::Acquiring { .. } | Standing::Releasing { .. } => self.stop_acting(),
+            Standing::Acquiring { .. } | Standing::Releasing { .. } => {
+                // It stood still for so long that the Lease, of which it has seen nothing since, has expired.
+                if self.held.is_some() && matches!(status.standing, Standing::Acquiring { .. }) {
+                    let reason = StandbyReason::DeadlinePassed(None);
+                    tracing::warn!(lease = %status.lease, %reason, "this replica no longer acts");
+                }
+                self.stop_acting();
+            }
         }
     }
 

@@ -165,8 +165,10 @@ impl PluginAttachments {
     }
 
     async fn act(&mut self, term: Arc<Term>) {
-        if let Some(shared) = &term.shared {
-            shared.begin(&self.plugin).await;
+        match &term.shared {
+            Some(shared) => shared.begin(&self.plugin).await,
+            // One of an earlier term of this process: meanwhile another one has called the plugin.
+            None => self.plugin.set_paused_by_command(false).await,
         }
         self.plugin.act().await;
         // A hand-over that began meanwhile did not find it acting.

@@ -216,6 +216,31 @@ fn reviews_of_callers_are_cluster_wide() {
 }
 
 #[test]
+fn replicas_need_leases_and_secrets_in_their_namespace() {
+    let mut permissions = Permissions::default();
+    permissions.add_replicas("informant", true);
+    let text = yaml(&permissions, &SUBJECT);
+    let role = text.split("---\n").find(|document| kind(document) == "Role").unwrap();
+    insta::assert_snapshot!(role, @r#"
+    apiVersion: rbac.authorization.k8s.io/v1
+    kind: Role
+    metadata:
+      name: "informant"
+      namespace: "informant"
+      labels: {app.kubernetes.io/name: informant}
+    rules:
+    # [state] store
+    - apiGroups: [""]
+      resources: ["secrets"]
+      verbs: ["get", "create", "update"]
+    # [ha]
+    - apiGroups: ["coordination.k8s.io"]
+      resources: ["leases"]
+      verbs: ["get", "list", "watch", "create", "patch"]
+    "#);
+}
+
+#[test]
 fn a_plugin_with_an_identity_has_its_own_objects() {
     let mut permissions = Permissions::default();
     permissions.add_informer("pods", "", "pods", None);

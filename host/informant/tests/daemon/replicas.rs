@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::program::Program;
+use super::program::{Program, transcript};
 use super::world::{World, http_get, http_post, until};
 
 const CONFIG: &str = "[ha]\ngroup = \"informant\"\nspeed = \"fast\"\n\
@@ -141,6 +141,24 @@ async fn a_successor_continues_where_the_handler_was() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_pause_by_command_ends_with_the_term() {
+    let world = World::start().await;
+    world.create_pod("web-0", "nginx");
+    let (holder, standby) = holder_and_standby(&world, CONFIG).await;
+    let (status, _) = http_post(holder.address(), "/api/v1/plugins/recorder/pause", "{}").await;
+    assert_eq!(status, 200);
+
+    // It stands still for longer than its Lease lasts.
+    holder.signal("-STOP").await;
+    has_called(&standby, "takeover add web-0").await;
+    holder.signal("-CONT").await;
+    holder.logged("this replica no longer acts").await;
+
+    standby.signal("-KILL").await;
+    has_called(&holder, "takeover add web-0").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_standby_answers_queries_and_names_who_acts() {
     let world = World::start().await;
     world.create_pod("web-0", "nginx");
@@ -158,6 +176,12 @@ async fn a_standby_answers_queries_and_names_who_acts() {
     let (status, answer) = http_post(standby.address(), "/api/v1/plugins/recorder/pause", "{}").await;
     assert_eq!(status, 409, "{answer}");
     assert!(answer.contains("informant-0 acts"), "{answer}");
+    let admin = standby.address().to_string();
+    let letters = transcript(&world, &["plugin", "dead-letters", "recorder", "--admin", &admin]).await;
+    assert!(
+        letters.contains("this replica is a standby: informant-0 acts; ask that one"),
+        "{letters}"
+    );
     assert_eq!(
         http_post(holder.address(), "/api/v1/plugins/recorder/pause", "{}")
             .await

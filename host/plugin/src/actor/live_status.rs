@@ -107,7 +107,7 @@ impl LiveStatus {
     pub(crate) fn reason(&self) -> Option<String> {
         match (self.state(), self.paused) {
             (PluginState::Paused, Some(by)) => Some(by.as_str().to_owned()),
-            (PluginState::Standby, _) => Some("another replica acts".to_owned()),
+            (PluginState::Standby, _) => Some("this replica stands by".to_owned()),
             (PluginState::Failing, _) => Some(format!("its last {FAILING_CALLS} calls or more have failed")),
             _ => self.because.clone(),
         }

@@ -30,6 +30,14 @@ impl SharedJournal {
     pub(super) fn first_chunk_read(&mut self, answer: SecretAnswer) {
         match answer {
             SecretAnswer::Missing => {
+                if self.options.lease_transitions > 1 {
+                    let (group, terms) = (&self.options.group, self.options.lease_transitions);
+                    tracing::warn!(
+                        group,
+                        terms,
+                        "no shared state found, although replicas have acted before: plugins remember nothing"
+                    );
+                }
                 self.version = None;
                 self.claim(JournalContent::default());
             }

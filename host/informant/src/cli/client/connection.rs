@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, IF_NONE_MATCH};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, IF_NONE_MATCH, WARNING};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
@@ -24,6 +24,7 @@ use super::port_forward::Forward;
 use super::target::{AdminServer, Target};
 use super::{pod, refusal};
 use crate::admin::{AdminError, CAPTURE_WAIT_MAX};
+use crate::cli::output;
 use crate::escape;
 
 /// How long connecting may take, and how long the TLS handshake.
@@ -56,6 +57,8 @@ pub(in crate::cli) struct AdminClient {
     /// Sent with each request. None over plain HTTP.
     token: Option<Token>,
     sender: SendRequest<Full<Bytes>>,
+    /// A warning of the daemon was shown.
+    has_warned: bool,
 }
 
 impl AdminClient {
@@ -116,6 +119,7 @@ impl AdminClient {
             peer,
             token,
             sender,
+            has_warned: false,
         })
     }
 
@@ -185,12 +189,25 @@ impl AdminClient {
             .map_err(|error| anyhow!("the daemon's response was cut off: {error}{}", self.tls_hint()))?;
         let status = response.status();
         if status == StatusCode::OK || (tag.is_some() && status == StatusCode::NOT_MODIFIED) {
+            self.show_warning(&response);
             return Ok(response);
         }
         let body = read_body(response, ERROR_BYTES_MAX).await?;
         match serde_json::from_slice::<AdminError>(&body) {
             Ok(error) => Err(refusal::explain(error, self.token.as_ref()).into()),
             Err(_) => bail!("{}", self.unexpected(status, &body)),
+        }
+    }
+
+    /// Prints what the daemon warns of, once.
+    fn show_warning(&mut self, response: &Response<Incoming>) {
+        let warning = response
+            .headers()
+            .get(WARNING)
+            .and_then(|warning| warning.to_str().ok());
+        let text = warning.and_then(|warning| warning.split('"').nth(1));
+        if let Some(text) = text.filter(|_| !std::mem::replace(&mut self.has_warned, true)) {
+            output::note(text);
         }
     }
 
