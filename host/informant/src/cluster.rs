@@ -143,7 +143,7 @@ fn cause(error: &kube::config::InferConfigError) -> String {
 
 pub(crate) use self::credentials::LoginError;
 pub(crate) use self::credentials::bearer_of_file;
-pub(crate) use self::effects::{Effect, EffectGate};
+pub(crate) use self::effects::EffectGate;
 pub(crate) use self::user::User;
 
 #[derive(Clone)]
@@ -195,7 +195,8 @@ impl Cluster {
         Self::connect_gated(section, None).await
     }
 
-    /// Like [`connect`](Self::connect), with a client that sends an [`Effect`] only while the gate is open.
+    /// Like [`connect`](Self::connect), with a client that sends an [`Effect`](crate::kube_api::Effect) only while the
+    /// gate is open.
     pub(crate) async fn connect_gated(section: &ClusterSection, gate: EffectGate) -> Result<Self, ClusterError> {
         Self::login(read(section.clone()).await?, gate).await
     }

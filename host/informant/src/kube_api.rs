@@ -23,10 +23,12 @@ use kube::Client;
 use kube::client::Body;
 use tokio::sync::oneshot;
 
-use crate::cluster::Effect;
-
 /// How much of an error response is read: a `Status` is small, a proxy's error page may not be.
 const ERROR_BODY_BYTES_MAX: usize = 64 * 1_024;
+
+/// Marks a request that changes something on behalf of a plugin: a client may have connections of their own for these.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Effect;
 
 /// Provides the current clients by cluster.
 pub(crate) trait ClientSource: Send + Sync {

@@ -283,8 +283,6 @@ impl Election {
                 let content = self.acquisition(epoch, record.as_ref());
                 self.mine = record.as_ref().map(|record| self.attempt(epoch, record));
                 let predecessor = record.as_ref().map(|record| record.content.clone());
-                // One that was created for the first holder says nothing.
-                let predecessor = predecessor.filter(LeaseContent::was_held);
                 (Purpose::Acquire { epoch, predecessor }, Some(content))
             }
             Next::Renew => (Purpose::Renew, self.renewal(record.as_ref())),

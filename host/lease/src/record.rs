@@ -167,11 +167,6 @@ impl LeaseContent {
         }
     }
 
-    /// Whether a process has ever held it.
-    pub(crate) fn was_held(&self) -> bool {
-        self.transitions > 0 || !self.holder.is_empty()
-    }
-
     /// Whether the process that held it has said that it no longer acts.
     #[must_use]
     pub fn is_released(&self) -> bool {

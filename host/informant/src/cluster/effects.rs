@@ -28,9 +28,7 @@ use kube::client::{Body, ConfigExt as _};
 use kube::{Client, Config};
 use tower::{BoxError, Service, ServiceBuilder, service_fn};
 
-/// Marks a request that changes something on behalf of a plugin.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Effect;
+use crate::kube_api::Effect;
 
 /// The gate of the connections of effects; none where no other replica can act.
 pub(crate) type EffectGate = Option<Arc<dyn ActingGate>>;

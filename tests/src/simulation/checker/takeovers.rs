@@ -211,7 +211,9 @@ impl Checker {
             // A newer state may wait for the handler: then the one before it need not be acknowledged.
             let mut later = self.written.range((Bound::Excluded(object), Bound::Unbounded));
             let is_last = later.next().is_none_or(|(next, _)| next.uid != object.uid);
-            let is_lost = *exists && is_covered && is_last && !is_found;
+            // Of one that is gone, its end waits for the handler.
+            let is_gone = self.takeovers.ended.contains_key(&object.uid);
+            let is_lost = *exists && is_covered && is_last && !is_found && !is_gone;
             is_lost.then(|| format!("handler {id} does not find what was kept with {object}"))
         });
         lost.collect()
