@@ -34,8 +34,8 @@ const BY_TAKEOVER: [(SeededBug, Clause); 6] = [
     (SeededBug::KeysBeforeWrites, Clause::RememberedWithWrites),
 ];
 
-/// What the simulation of shared state in `host/state` catches. In whole programs a Lease would have to be renewed while
-/// the journal is not written, which is rare.
+/// What the simulation of shared state in `host/state` catches. In whole programs a Lease would have to be renewed
+/// while the journal is not written, which is rare.
 const OF_SHARED_STATE: SeededBug = SeededBug::EndsBeforeWrite;
 
 /// The clauses that have to show each of these bugs.
