@@ -15,6 +15,9 @@ const COUNTER: &str = "[informer.pods]\nresource = \"v1/pods\"\n\
 
 const JOURNAL: &str = "informant-state-journal";
 
+/// The Secret of its first chunk.
+const CHUNK: &str = "informant-state-chunk-0";
+
 /// Replicas that start one after the other, the first of which acts.
 async fn replicas(world: &World, count: usize) -> Vec<Program> {
     world.install("guest-kv", "kv.wasm");
@@ -254,6 +257,7 @@ async fn keys_are_copied_to_a_file_and_back() {
         missing.contains("there is no Secret informant-state-journal"),
         "{missing}"
     );
+    world.server.delete("v1/secrets", "default", CHUNK).unwrap();
     let copied = copy(&world, "file", "kubernetes", &[]).await;
     assert!(
         copied.starts_with("exit 0\n2 rows copied from copy.redb to the Secrets"),
