@@ -281,6 +281,10 @@ async fn every_script_of_the_documentation_runs_in_each_cluster() {
       in west: patches v1/pods web in west: {"metadata":{"labels":{"team":"unassigned"}}}
     ## docs/coming-from-client-go.md, A complete handler
     2x INFO default/web restarted
+    ## docs/explanation/availability.md, config.toml
+    1x INFO default/web (initial)
+      in west: INFO default/web (watch)
+    4x INFO default/web (watch)
     ## docs/guides/owners.md, In TypeScript
     ## docs/guides/scripts.md, Writing scripts
     1x INFO default/web is Running

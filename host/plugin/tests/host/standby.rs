@@ -37,7 +37,7 @@ async fn a_standby_has_no_instance_until_it_acts() {
     for_a_minute().await;
     let status = plugin.status();
     assert_eq!((status.state, status.instances), (PluginState::Standby, 0));
-    assert_eq!(status.because.as_deref(), Some("another replica acts"));
+    assert_eq!(status.because.as_deref(), Some("this replica stands by"));
     assert!(world.metrics("informant_plugin_state").contains("state=\"standby\"} 1"));
     assert_eq!(delivered(&world), Vec::<String>::new());
     act(&world, &plugin).await;
