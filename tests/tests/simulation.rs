@@ -25,6 +25,18 @@ fn delivery_contract_holds_for_fixed_seeds() {
     assert!(result.failures.is_empty(), "{result}: {:?}", result.failures);
 }
 
+/// Seeds that showed defects no other test shows: a handoff to sources that lag, and children that vanish before the
+/// cache has seen them.
+const WITH_PAST_DEFECTS: [u64; 4] = [2_220, 1_565, 3_524, 4_911];
+
+#[test]
+fn defects_of_the_past_do_not_return() {
+    for seed in WITH_PAST_DEFECTS {
+        let violations = run(seed).violations;
+        assert!(violations.is_empty(), "seed {seed}: {violations:?}");
+    }
+}
+
 #[test]
 fn a_seed_replays_to_the_byte() {
     // The last two have WebAssembly handlers.

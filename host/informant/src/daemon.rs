@@ -190,9 +190,7 @@ impl Daemon {
             Configuration::new(config.path.clone(), &config.hash, environment.now()),
         );
         let durables = open_state(&options, &metrics).await?;
-        let place = config.ha.as_ref();
-        let place = place.map(|section| ReplicaPlace::of(section, config, &options.access));
-        let place = place.transpose()?;
+        let place = ReplicaPlace::of(config, &options.access)?;
         let gate = place.is_some().then(|| stand_by(&registry, &environment));
         let shared = shared_state(config, &metrics, &environment);
         let keys = PluginKeys::of(config, &durables, shared.as_ref());

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
-use informant_config::{Config, InformerSection, KeyStore, Problem, Problems, Resources, validate_name};
+use informant_config::{Config, HaSection, InformerSection, KeyStore, Problem, Problems, Resources, validate_name};
 
 use informant_informer::{TokioEnvironment, discover, discover_matching};
 use informant_spec::suggest::did_you_mean;
@@ -75,11 +75,8 @@ pub(super) fn run(args: &RbacArgs) -> Result<Exit> {
     let (what, command, text) = match args.output {
         Format::Yaml => {
             // The chart has a Role of its own for them.
-            if let Some(section) = config
-                .ha
-                .as_ref()
-                .filter(|section| is_in(section.cluster.as_deref(), cluster))
-            {
+            let section = config.ha.as_ref();
+            if let Some(section) = section.filter(|section| has_leases(section, &config, cluster)) {
                 let namespace = section.namespace.as_deref().unwrap_or(&args.namespace);
                 permissions.add_replicas(namespace, config.key_store() == KeyStore::Secrets);
             }
@@ -116,9 +113,11 @@ pub(super) fn run(args: &RbacArgs) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Whether the Leases are in `cluster`: in that of the section, or in the only one.
-fn is_in(named: Option<&str>, cluster: &str) -> bool {
-    named.is_none_or(|named| named == cluster)
+/// Whether the Leases are in `cluster`: in that of the section, or else in that of the pod, which is the only one or is
+/// marked as such.
+fn has_leases(section: &HaSection, config: &Config, cluster: &str) -> bool {
+    let is_own = || config.clusters.len() == 1 || config.clusters[cluster].value.in_cluster;
+    section.cluster.as_ref().map_or_else(is_own, |named| named == cluster)
 }
 
 /// The cluster to print RBAC for: each has its own, and `kubectl apply` takes one at a time.

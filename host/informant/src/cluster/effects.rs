@@ -59,7 +59,8 @@ pub(super) fn client(config: Config, gate: EffectGate) -> kube::Result<Client> {
     }
 }
 
-/// What kube's `ClientBuilder` makes, with two senders: one credential may be used up by the next.
+/// What kube's `ClientBuilder` makes but its tracing, with two senders. They share one login: a refresh token of OIDC
+/// may be used once.
 fn stack<C>(config: &Config, [others, effects]: [C; 2]) -> kube::Result<Client>
 where
     C: Service<Uri> + Clone + Send + Sync + 'static,

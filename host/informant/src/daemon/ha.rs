@@ -8,6 +8,8 @@
 //!
 //! Without `[ha]` a process acts from its start to its end.
 
+mod notes;
+
 use std::future::pending;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -17,11 +19,12 @@ use anyhow::{Context as _, Result, bail};
 use futures::future::join_all;
 use informant_cache::{Catalog, Environment, Moment};
 use informant_config::{ClusterSection, Config, HaSection};
-use informant_lease::{Gate, LeaseContent, Member, MemberRecord, Notes, ReleaseReason, StandbyReason, Standing};
+use informant_lease::{Gate, Member, MemberRecord, ReleaseReason, StandbyReason, Standing};
 use informant_plugin_host::ActingGate;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use self::notes::{published_oldest_delete, watermarks, write_notes};
 use super::acting::{Acting, Term, Watermarks};
 use super::announcement::stateful_set;
 use super::shared_state::{Reading, SharedState, TermOf};
@@ -30,10 +33,6 @@ use super::status_registry::{PluginPhase, StatusRegistry};
 use crate::cluster::{Cluster, ClusterAccess, ClusterError};
 use crate::replicas::{Group, GroupParts, GroupStatus, LeaseApi, SecretApi, times};
 use crate::vital_task::vital;
-
-/// The oldest delete that a holder may publish, as its age: a day. Anything may be written into a Lease, and what a
-/// standby keeps is limited by number and bytes anyway.
-const OLDEST_DELETE_SECONDS_MAX: u64 = 86_400;
 
 /// How often a replica looks whether it is ready, and publishes what a successor needs: 1 s.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -66,15 +65,6 @@ const KEPT_DELETES_AGE_MIN: Duration = Duration::from_secs(600);
 
 /// How much longer than the oldest delete that the holder has not handled: 60 s.
 const KEPT_DELETES_AGE_MARGIN: Duration = Duration::from_secs(60);
-
-/// The note of watermarks in the Lease.
-const WATERMARKS: &str = "watermarks";
-
-/// The note of the digest of the configuration to which these belong.
-const CONFIGURATION: &str = "configuration";
-
-/// The note of how old the oldest delete is that the holder has not handled, in seconds.
-const OLDEST_DELETE_SECONDS: &str = "oldest-delete-seconds";
 
 /// Tells whether everything that the configuration requires is ready.
 pub(crate) type IsReady = fn(&StatusRegistry) -> bool;
@@ -127,11 +117,12 @@ impl ActingGate for ProcessGate {
 }
 
 impl ReplicaPlace {
-    /// Where the replica of `[ha]` finds its group.
+    /// Where the replica of `[ha]` finds its group; none without that section.
     ///
     /// # Errors
     /// If it has no name, or its group has none.
-    pub(super) fn of(section: &HaSection, config: &Config, access: &ClusterAccess) -> Result<Self> {
+    pub(super) fn of(config: &Config, access: &ClusterAccess) -> Result<Option<Self>> {
+        let Some(section) = &config.ha else { return Ok(None) };
         let pod = std::env::var("HOSTNAME").unwrap_or_default();
         if pod.is_empty() {
             bail!(
@@ -157,12 +148,12 @@ impl ReplicaPlace {
             Some(name) => configured(name).into_iter().collect(),
             None => std::iter::once(in_cluster).chain(configured("")).collect(),
         };
-        Ok(Self {
+        Ok(Some(Self {
             section: section.clone(),
             group: group.into(),
             pod: pod.into(),
             clusters,
-        })
+        }))
     }
 
     /// Informant's own cluster: the first one that it runs in, or that the configuration names.
@@ -594,37 +585,6 @@ impl GroupMember {
             self.logged = problem;
         }
     }
-}
-
-/// Sets what the Lease says once this process holds it. A standby has no watermarks: those of the predecessor end with
-/// the acquisition, because this process may deliver again what they cover, and be lost before the delete of that.
-fn write_notes(group: &Group, configuration: &str, watermarks: &str, oldest_delete: Option<Duration>) {
-    let oldest = oldest_delete.unwrap_or_default().as_secs().to_string();
-    let notes = [
-        (CONFIGURATION, configuration),
-        (WATERMARKS, watermarks),
-        (OLDEST_DELETE_SECONDS, oldest.as_str()),
-    ];
-    // Watermarks fit.
-    if let Ok(notes) = Notes::new(notes) {
-        group.set_notes(notes);
-    }
-}
-
-/// What the predecessor has published.
-fn watermarks(content: &LeaseContent, own_digest: &str) -> Watermarks {
-    let note = |name| content.notes.get(name).unwrap_or_default();
-    // Another configuration may have selected other objects: what is new here was not accepted there.
-    match note(CONFIGURATION) == own_digest {
-        true => Watermarks::parse(note(WATERMARKS)),
-        false => Watermarks::default(),
-    }
-}
-
-fn published_oldest_delete(content: &LeaseContent) -> Option<Duration> {
-    let seconds = content.notes.get(OLDEST_DELETE_SECONDS)?;
-    let seconds: u64 = seconds.parse().ok()?;
-    Some(Duration::from_secs(seconds.min(OLDEST_DELETE_SECONDS_MAX)))
 }
 
 fn running_plugins(registry: &StatusRegistry) -> impl Iterator<Item = informant_plugin_host::Plugin> {

@@ -54,6 +54,18 @@ async fn a_reconciler_is_told_that_a_source_is_not_live() {
     assert_eq!(said(&world, &mut seen), ["default/a watch there behind"]);
 }
 
+/// A script that reads these informers, and may patch objects of one type.
+async fn load_writer(world: &World, script: &str, informers: &[&str], patched: &str) -> Plugin {
+    let path = world.cache.path().join("writer.js");
+    std::fs::write(&path, script).unwrap();
+    let mut spec = PluginSpec::new("reconciler", path);
+    spec.informers = informers.iter().map(|name| ((*name).into(), (*name).into())).collect();
+    spec.allow_kube = grants(json!([{ "verbs": ["patch"], "resource": patched }]));
+    let plugin = world.load(spec).await.unwrap();
+    plugin.start().await;
+    plugin
+}
+
 const WRITER: &str = r#"
     import { kube, log } from "informant";
     export const manifest = { reconciler: { for: { apiVersion: "v1", kind: "Pod" } } };
@@ -70,13 +82,7 @@ async fn the_next_call_waits_for_own_writes_or_knows() {
     }
     let api = Api::new();
     let world = World::for_conformance(api.clone());
-    let path = world.cache.path().join("writer.js");
-    std::fs::write(&path, WRITER).unwrap();
-    let mut spec = PluginSpec::new("reconciler", path);
-    spec.informers = vec![("pods".into(), "pods".into())];
-    spec.allow_kube = grants(json!([{ "verbs": ["patch"], "resource": "v1/pods" }]));
-    let plugin = world.load(spec).await.unwrap();
-    plugin.start().await;
+    let plugin = load_writer(&world, WRITER, &["pods"], "v1/pods").await;
     let mut pods = world.pods("pods");
     pods.attach(&plugin.listener());
     let step = |pods: &mut Pods, name: &str| pods.apply_with("a", &format!(r#","labels":{{"step":"{name}"}}"#));
@@ -129,13 +135,7 @@ async fn written_object_that_vanishes_unseen_is_reconciled_again() {
     }
     let api = Api::new();
     let world = World::for_conformance(api.clone());
-    let path = world.cache.path().join("writer.js");
-    std::fs::write(&path, CHILD_WRITER).unwrap();
-    let mut spec = PluginSpec::new("reconciler", path);
-    spec.informers = vec![("pods".into(), "pods".into()), ("secrets".into(), "secrets".into())];
-    spec.allow_kube = grants(json!([{ "verbs": ["patch"], "resource": "v1/secrets" }]));
-    let plugin = world.load(spec).await.unwrap();
-    plugin.start().await;
+    let plugin = load_writer(&world, CHILD_WRITER, &["pods", "secrets"], "v1/secrets").await;
     let mut pods = world.pods("pods");
     let mut secrets = world.objects_of("secrets", "", "Secret", "v1/secrets");
     pods.attach(&plugin.listener());
