@@ -27,6 +27,7 @@ pub use crate::readiness::Awaited;
 
 use crate::Moment;
 use crate::delivery::lanes::Lane;
+use crate::delivery::relations::RelatedCause;
 
 /// One handler call to make. The consumer reports its outcome with
 /// [`Consumer::done`](crate::listener::Consumer::done), or returns it uncalled with
@@ -61,6 +62,9 @@ pub struct Delivery {
     /// ([`ListenerOptions::limits_suspects`](crate::listener::ListenerOptions::limits_suspects)): report how long the
     /// call took with [`Consumer::took`](crate::listener::Consumer::took).
     pub is_suspect: bool,
+    /// The related object whose change led to this call. If there were several, the first. None if the object itself
+    /// changed, or if everything is called again that an unknown change may concern.
+    pub cause: Option<Arc<RelatedCause>>,
 }
 
 /// The event of a delivery. The states are those of the store, not those the handler accepted: handlers should treat

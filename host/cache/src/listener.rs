@@ -123,7 +123,7 @@ pub use crate::delivery::options::{
     RESYNC_MIN, RETRIED_DELETES_MAX, RETRIES_PER_SECOND_MAX, RETRY_AFTER_MAX, RETRY_ERROR_BYTES_MAX, RetryOptions,
     SPACED_KEYS_MAX, SUSPECT_SHARE_PERCENT, SUSPECT_TIME, SUSPECTS_MAX, TIMEOUTS_MAX, TRAPS_MAX, UNACCEPTED_KEYS_MAX,
 };
-pub use crate::delivery::relations::{RelatedTo, Relation, Relations};
+pub use crate::delivery::relations::{RelatedCause, RelatedTo, Relation, Relations};
 pub use crate::delivery::{
     Awaited, Delivery, DeliveryOutcome, DeliveryToken, NextBatch, NextDelivery, Notification, Tick,
 };

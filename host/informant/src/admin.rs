@@ -5,7 +5,7 @@
 //! [health] and [admin]: /livez  /readyz[?verbose]  /healthz  /metrics
 //! [admin]:
 //! /api/v1/get/RESOURCE  /api/v1/sources[/ID]  /api/v1/plugins  /api/v1/dead-letters  /api/v1/retries
-//! /api/v1/configuration  /api/v1/replicas  /api/v1/plugins/NAME/effects  /api/v1/plugins/NAME/logs
+//! /api/v1/configuration  /api/v1/replicas  /api/v1/plugins/NAME/{effects,logs,why}  /api/v1/why/RESOURCE
 //! POST: /api/v1/plugins/NAME/{pause,resume,restart,requeue,trigger,capture}  /api/v1/loglevel
 //! ```
 //!
@@ -28,6 +28,7 @@ mod secrets;
 pub(crate) mod sources;
 mod status_metrics;
 mod trigger;
+mod why;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,9 +59,10 @@ pub(crate) use plugins::{
     DeadLettersView, EffectView, EffectsView, FailedEventView, LoadedView, LogLineView, LogsView, Paused, PluginView,
     Plugins, RequeueRequest, Requeued, Restarted, Resumed, RetriesView, RetryView,
 };
-pub(crate) use replicas::{ReplicaView, ReplicasView};
+pub(crate) use replicas::{OtherReplica, ReplicaView, ReplicasView};
 pub(crate) use sources::{FailedView, IndexFailuresView, LARGEST_NAMED_MAX, NamespaceView, SourceView, Sources};
 pub(crate) use trigger::{TriggerRequest, TriggeredObjects};
+pub(crate) use why::{WhyCause, WhyItem, WhyObject, WhyView};
 
 pub use self::health::is_ready;
 
@@ -275,6 +277,8 @@ fn admin_routes(state: AdminState) -> Router {
         .route("/api/v1/plugins/{name}/requeue", post(plugins::commands::requeue))
         .route("/api/v1/plugins/{name}/logs", get(plugins::logs::logs))
         .route("/api/v1/plugins/{name}/effects", get(plugins::effects::effects))
+        .route("/api/v1/plugins/{name}/why", get(why::of_plugin))
+        .route("/api/v1/why/{*resource}", get(why::of_object))
         .route("/api/v1/plugins/{name}/trigger", post(trigger::trigger))
         .route("/api/v1/plugins/{name}/capture", post(capture::capture))
         .route("/api/v1/dead-letters", get(plugins::failures::dead_letters))
@@ -338,8 +342,9 @@ const HEALTH_ROUTES: &str =
 
 /// The answer to another path on the admin port.
 const ADMIN_ROUTES: &str = "not found; available: /livez /readyz /metrics /api/v1/get/RESOURCE /api/v1/sources \
-    /api/v1/sources/ID /api/v1/plugins /api/v1/plugins/NAME/effects /api/v1/plugins/NAME/logs /api/v1/dead-letters \
-    /api/v1/retries /api/v1/configuration /api/v1/replicas; by POST: /api/v1/plugins/NAME/pause /api/v1/plugins/NAME/resume \
+    /api/v1/sources/ID /api/v1/plugins /api/v1/plugins/NAME/effects /api/v1/plugins/NAME/logs /api/v1/plugins/NAME/why \
+    /api/v1/why/RESOURCE /api/v1/dead-letters /api/v1/retries /api/v1/configuration /api/v1/replicas; by POST: \
+    /api/v1/plugins/NAME/pause /api/v1/plugins/NAME/resume \
     /api/v1/plugins/NAME/restart /api/v1/plugins/NAME/requeue /api/v1/plugins/NAME/trigger /api/v1/plugins/NAME/capture \
     /api/v1/loglevel\n";
 

@@ -1,7 +1,7 @@
 //! The command line: its commands and flags.
 //!
 //! ```text
-//! informant run | dev | check | get | status | replicas | explain | log-level | rbac | apiserver | completions
+//! informant run | dev | check | get | status | why | replicas | explain | log-level | rbac | apiserver | completions
 //! informant state copy
 //! informant plugin new | build | test | compile | inspect | list | effects | logs
 //! informant plugin dead-letters | retries | requeue | trigger | capture | pause | resume | restart
@@ -45,6 +45,7 @@ mod state;
 mod status;
 mod table;
 mod test;
+mod why;
 
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -97,6 +98,8 @@ enum Command {
     Get(get::GetArgs),
     /// Show the status of a running `informant run`: configuration, informers, plugins
     Status(status::StatusArgs),
+    /// Show what plugins did to an object, or what one plugin did, and because of what
+    Why(why::WhyArgs),
     /// Show the replicas of a running `informant run` with [ha], and which of them acts
     Replicas(replicas::ReplicasArgs),
     /// Print what to do about a problem, by its code in the log, in `informant status` and in alerts
@@ -241,6 +244,7 @@ impl Cli {
             Command::Get(args) => get::run(&args),
             Command::Status(args) => status::run(&args),
             Command::Replicas(args) => replicas::run(&args),
+            Command::Why(args) => why::run(&args),
             Command::Explain(args) => explain::run(&args),
             Command::LogLevel(args) => log_level::run(&args),
             Command::Rbac(args) => rbac::run(&args),

@@ -354,7 +354,7 @@ fn plugin_host(
                 SystemResolver,
                 Arc::clone(environment),
             ))),
-            observer: options.observer.clone(),
+            observer: Some(registry.effects().recorder(options.observer.clone())),
             gate,
         },
         metrics: metrics.plugins.clone(),

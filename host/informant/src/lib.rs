@@ -19,7 +19,7 @@
 //!
 //! ```layers
 //! sync vital_task
-//! activities age config_file directories escape exit files key_file kube_api memory_limit metrics recorded runbooks
+//! activities age config_file directories effect_log escape exit files key_file kube_api memory_limit metrics recorded runbooks
 //! cluster http_client logging rbac replicas script_runners server
 //! guests
 //! daemon
@@ -35,6 +35,7 @@ mod cluster;
 pub mod config_file;
 mod daemon;
 mod directories;
+mod effect_log;
 mod escape;
 mod exit;
 mod files;

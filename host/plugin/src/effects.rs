@@ -157,6 +157,11 @@ impl Effects {
         self.observed.is_there()
     }
 
+    /// Whether somebody wants to know of changes of keys.
+    pub(crate) fn shows_keys(&self) -> bool {
+        self.observed.wants_calls()
+    }
+
     /// Tells the observer of what was done now, if there is one.
     pub(crate) fn made(&self, effect: impl FnOnce() -> Effect) {
         if self.is_observed() {
@@ -197,12 +202,12 @@ impl Effects {
         let truncated = |text| truncated_at(text, EFFECT_TEXT_BYTES_MAX);
         Effect {
             at: self.env.now(),
-            kind: effect.kind,
             action: truncated(effect.action),
             cluster: truncated(effect.cluster),
             target: truncated(effect.target),
             detail: truncated(effect.detail),
             error: effect.error.map(truncated),
+            ..effect
         }
     }
 

@@ -34,7 +34,7 @@ use crate::engine::trap::TrapReport;
 use crate::engine::watchdog::{Abandoned, CallWatchdog};
 use crate::error::LoadProblem;
 use crate::instance::guest::{GuestState, InstanceResources};
-use crate::observed::{CallResult, ObservedCall, ObservedSubject};
+use crate::observed::{CallResult, CurrentCause, ObservedCall, ObservedSubject};
 use crate::text::truncated;
 
 /// The result of a call into a guest: what it returned, or why it did not return.
@@ -326,9 +326,14 @@ impl Instance {
         &self.store.data().tape
     }
 
+    /// What the call is about that it makes at present, for effects.
+    pub(crate) fn cause(&self) -> &CurrentCause {
+        &self.store.data().cause
+    }
+
     /// Whether somebody sees its calls: an observer, or a capture.
     fn is_observed(&self) -> bool {
-        self.store.data().observed.is_there() || self.tape().runs()
+        self.store.data().observed.wants_calls() || self.tape().runs()
     }
 
     fn observe<T>(
@@ -349,7 +354,10 @@ impl Instance {
         if let Some(recorder) = self.tape().recorder() {
             recorder.called(call.clone());
         }
-        self.store.data().observed.called(call);
+        let observed = &self.store.data().observed;
+        if observed.wants_calls() {
+            observed.called(call);
+        }
     }
 
     fn finish<T, E: Reported>(

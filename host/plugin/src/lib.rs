@@ -121,7 +121,8 @@ pub use error::{HostError, LoadError, LoadProblem, ManifestError, RunnerProblem}
 pub use host::{HostOptions, Inspection, PluginHost};
 pub use metrics::PluginMetrics;
 pub use observed::{
-    CallResult, Effect, EffectKind, KubernetesEvent, ObservedCall, ObservedDelivery, ObservedSubject, PluginObserver,
+    CallCause, CallResult, CauseObject, CauseSubject, Effect, EffectKind, EffectObject, KubernetesEvent, ObservedCall,
+    ObservedDelivery, ObservedSubject, PluginObserver,
 };
 pub use output::GUEST_TARGET;
 pub use plugin::{Plugin, PreparedChange, Stopped, Swapped};

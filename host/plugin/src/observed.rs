@@ -7,6 +7,8 @@
 //! effects ───with each effect───────▶ had_effect ┘
 //! ```
 
+mod cause;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +17,8 @@ use informant_cache::listener::{DeliveryOutcome, Tick};
 use informant_cache::{Moment, SourceInfo};
 use informant_object::{KeyRef, SourceId};
 
+pub(crate) use self::cause::CurrentCause;
+pub use self::cause::{CallCause, CauseObject, CauseSubject};
 use crate::bindings::informant::plugin::types::{Call, Failure, ObjectRef, Reason};
 use crate::engine::trap::TrapReport;
 
@@ -25,6 +29,12 @@ use crate::engine::trap::TrapReport;
 /// makes of it, such as `not-ready` of a retryable error. It may have had no call, as when the body of its object could
 /// not be read, and has no outcome if its call was aborted.
 pub trait PluginObserver: fmt::Debug + Send + Sync {
+    /// Whether it wants to know of calls, deliveries and changes of keys, too, which are many. If not, it receives the
+    /// other effects only.
+    fn wants_calls(&self) -> bool {
+        true
+    }
+
     /// A call of a handler, of `save` or of `restore` has ended.
     fn called(&self, _plugin: &str, _call: ObservedCall) {}
 
@@ -141,10 +151,36 @@ pub struct Effect {
     pub detail: String,
     /// Why it failed or would have failed; none if it succeeded or would have, as far as that is known.
     pub error: Option<String>,
+    /// `ok`, or the code of the error.
+    pub result: &'static str,
+    /// The object that was written, or that a Kubernetes Event is about.
+    pub object: Option<EffectObject>,
+    /// What of config.toml allows it.
+    pub grant: String,
+    /// The user that it was made as; none: Informant's own.
+    pub identity: Option<Arc<str>>,
+    /// The call that had it, if a call of a handler had.
+    pub cause: Option<Arc<CallCause>>,
+}
+
+/// The object of an effect; its cluster is that of the effect.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EffectObject {
+    /// `apps/v1/deployments`; of an Event, as the kind suggests.
+    pub resource: String,
+    /// Empty for a cluster-scoped object.
+    pub namespace: String,
+    /// Empty if the API server made the name, and has not told it.
+    pub name: String,
+    /// Empty: the object itself.
+    pub subresource: String,
+    /// The resource version after a write; empty if the response had none.
+    pub version: String,
 }
 
 impl Effect {
-    pub(crate) fn new(kind: EffectKind, action: impl Into<String>, target: impl Into<String>) -> Effect {
+    /// One that succeeded, of which nothing else is known.
+    pub fn new(kind: EffectKind, action: impl Into<String>, target: impl Into<String>) -> Effect {
         Effect {
             at: Moment::ZERO,
             kind,
@@ -153,6 +189,11 @@ impl Effect {
             target: target.into(),
             detail: String::new(),
             error: None,
+            result: "ok",
+            object: None,
+            grant: String::new(),
+            identity: None,
+            cause: None,
         }
     }
 }
@@ -168,6 +209,11 @@ impl Observed {
 
     pub(crate) fn is_there(&self) -> bool {
         self.0.is_some()
+    }
+
+    /// Whether somebody wants to know of calls, deliveries and changes of keys.
+    pub(crate) fn wants_calls(&self) -> bool {
+        self.0.as_ref().is_some_and(|(_, observer)| observer.wants_calls())
     }
 
     pub(crate) fn called(&self, call: ObservedCall) {

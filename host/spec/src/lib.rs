@@ -60,7 +60,7 @@ pub use limits::{INSTANCES_MAX, Limits};
 pub use plugin::{ALLOW_EVENTS, CALL_INTERVAL_MAX, CALL_INTERVAL_MIN, PluginSpec, WAIT_FOR_MAX_DEFAULT};
 pub use policy::{OnFailure, ReplayPolicy, Required, RetryPolicy, StoredContent, WaitFor};
 pub use resource::{GroupVersionResource, group_version_path};
-pub use resource_name::{ResourceName, ResourceNameError};
+pub use resource_name::{ResourceName, ResourceNameError, guessed_plural};
 pub use resource_pattern::{Exclude, ResourcePattern, ResourcePatternError};
 pub use selection::EventSelection;
 pub use timer::{CronSchedule, Due, Missed, Schedule, ScheduleError, TIMER_EVERY_MAX, TIMER_EVERY_MIN, TimerSpec};

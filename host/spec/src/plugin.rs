@@ -84,6 +84,15 @@ pub struct PluginSpec {
 }
 
 impl PluginSpec {
+    /// Whether something is granted that changes more than the plugin's own keys.
+    #[must_use]
+    pub fn may_act(&self) -> bool {
+        !self.allow_kube.is_empty()
+            || !self.allow_informers.is_empty()
+            || !self.allow_http.is_empty()
+            || self.allow_events
+    }
+
     /// A plugin with defaults for everything else.
     #[must_use]
     pub fn new(name: impl Into<String>, content: impl Into<ContentSource>) -> PluginSpec {

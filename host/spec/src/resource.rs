@@ -23,6 +23,17 @@ impl GroupVersionResource {
         }
     }
 
+    /// Parses `v1/pods`, `apps/v1/deployments`. None if it has another form.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let parts: Vec<&str> = text.split('/').collect();
+        match parts[..] {
+            [version, plural] => Some(Self::new("", version, plural)),
+            [group, version, plural] => Some(Self::new(group, version, plural)),
+            _ => None,
+        }
+    }
+
     /// The `apiVersion` of this resource's objects: `v1`, `apps/v1`.
     #[must_use]
     pub fn api_version(&self) -> String {

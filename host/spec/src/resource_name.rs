@@ -86,6 +86,28 @@ impl FromStr for ResourceName {
 }
 
 impl ResourceName {
+    /// Whether it may mean `resource`, as far as that can be told without discovery: it is its plural, or a singular
+    /// or kind for which that is [guessed](guessed_plural).
+    #[must_use]
+    pub fn may_mean(&self, resource: &GroupVersionResource) -> bool {
+        let (name, rest) = match self {
+            Self::Exact(exact) => return exact == resource,
+            Self::Loose { name, rest } => (name, rest),
+        };
+        let GroupVersionResource { group, version, plural } = resource;
+        let is_of_group = rest.is_empty() || rest == group || *rest == format!("{version}.{group}");
+        is_of_group && (plural.eq_ignore_ascii_case(name) || *plural == guessed_plural(name))
+    }
+
+    /// The resource that it suggests, in whatever version, if it means none that is known.
+    #[must_use]
+    pub fn guessed(&self) -> GroupVersionResource {
+        match self {
+            Self::Exact(exact) => exact.clone(),
+            Self::Loose { name, rest } => GroupVersionResource::new(rest.clone(), "", guessed_plural(name)),
+        }
+    }
+
     /// The name as written in a configuration.
     #[must_use]
     pub fn text(&self) -> String {
@@ -94,6 +116,20 @@ impl ResourceName {
             Self::Loose { name, rest } if rest.is_empty() => name.clone(),
             Self::Loose { name, rest } => format!("{name}.{rest}"),
         }
+    }
+}
+
+/// The plural that a kind or a singular most likely has.
+///
+/// Source: apimachinery `pkg/api/meta/restmapper.go`, `UnsafeGuessKindToResource`.
+#[must_use]
+pub fn guessed_plural(kind: &str) -> String {
+    let kind = kind.to_lowercase();
+    match kind.as_bytes().last() {
+        _ if kind.ends_with("endpoints") => kind,
+        Some(b's') => format!("{kind}es"),
+        Some(b'y') => format!("{}ies", &kind[..kind.len() - 1]),
+        _ => format!("{kind}s"),
     }
 }
 

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use informant_object::{KeyRef, SourceId};
+use informant_object::{Key, KeyRef, ResourceVersion, SourceId};
 
 use crate::Snapshot;
-use crate::delivery::change::ChangeKind;
+use crate::delivery::change::{ChangeKind, ObjectChange};
 
 /// Which sources of a listener lead to objects of others.
 pub trait Relations: fmt::Debug + Send + Sync {
@@ -25,6 +25,36 @@ pub trait Relation: fmt::Debug + Send + Sync {
     /// Calls `found` for all that `change` leads to, by its states before and after. Called in the informer's loop: it
     /// must be quick.
     fn map(&self, change: &ChangeKind, found: &mut dyn FnMut(RelatedTo<'_>));
+}
+
+/// The related object whose change led to a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RelatedCause {
+    /// Its source.
+    pub source: SourceId,
+    /// Its key.
+    pub key: Key,
+    /// Its version after the change, or the last known one; empty if none is known.
+    pub version: ResourceVersion,
+    /// `add`, `update` or `delete`.
+    pub event: &'static str,
+}
+
+impl RelatedCause {
+    /// A change of an object of `source`.
+    pub(crate) fn of(source: SourceId, change: &ObjectChange) -> RelatedCause {
+        let (event, state) = match &change.kind {
+            ChangeKind::Add(object) => ("add", Some(object)),
+            ChangeKind::Update { new, .. } => ("update", Some(new)),
+            ChangeKind::Delete { last, .. } => ("delete", last.as_ref()),
+        };
+        RelatedCause {
+            source,
+            key: change.key().to_key(),
+            version: state.map_or_else(ResourceVersion::default, |state| state.version().to_version()),
+            event,
+        }
+    }
 }
 
 /// What a change leads to.

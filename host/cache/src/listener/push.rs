@@ -28,7 +28,7 @@ impl Listener {
             return;
         }
         if let Some(relation) = state.relation.clone() {
-            return self.push_related(&*relation, changes);
+            return self.push_related(source, &*relation, changes);
         }
         if let Some(namespaces) = snapshot.shed_since(&older) {
             self.queue.count_unstored(source, snapshot, namespaces);

@@ -400,6 +400,7 @@ impl Queue {
             exact_old: exact_old && rest.is_empty(),
             seen_unknown,
             is_suspect,
+            cause: first.cause.clone(),
         };
         if slot.key().is_some() {
             self.spacing.record(slot.hash, now);

@@ -16,7 +16,7 @@ use informant_object::{Object, SourceId};
 
 use crate::listener::cursor::CursorKind;
 use crate::listener::state::{Known, State, What, Why};
-use crate::listener::{Listener, ObjectChange, RelatedTo, Relation, Relations};
+use crate::listener::{Listener, ObjectChange, RelatedCause, RelatedTo, Relation, Relations};
 use crate::seeded_bug::{SeededBug, seeded_bug};
 use crate::{Moment, Reason, Snapshot};
 
@@ -52,7 +52,7 @@ impl Listener {
     }
 
     /// Calls again what `changes` lead to.
-    pub(super) fn push_related(&mut self, relation: &dyn Relation, changes: &[ObjectChange]) {
+    pub(super) fn push_related(&mut self, of: SourceId, relation: &dyn Relation, changes: &[ObjectChange]) {
         let primaries = self.led_to(relation);
         let (mut related, mut all) = (Vec::new(), None);
         for change in changes {
@@ -72,8 +72,12 @@ impl Listener {
             // The states before and after lead to the same object most often.
             related.sort_unstable_by(|(a, one), (b, other)| (a, one.key()).cmp(&(b, other.key())));
             related.dedup_by(|(a, one), (b, other)| a == b && one.key() == other.key());
+            if related.is_empty() {
+                continue;
+            }
+            let cause = Arc::new(RelatedCause::of(of, change));
             for (source, object) in related.drain(..) {
-                self.call_related(source, object, change.received);
+                self.call_related(source, object, &cause, change.received);
             }
         }
         if let Some(received) = all {
@@ -116,7 +120,7 @@ impl Listener {
         Some(found.len() > before)
     }
 
-    fn call_related(&mut self, source: SourceId, object: Object, received: Moment) {
+    fn call_related(&mut self, source: SourceId, object: Object, cause: &Arc<RelatedCause>, received: Moment) {
         let counters = &mut self.queue.counters;
         counters.accepted += 1;
         counters.related += 1;
@@ -135,7 +139,8 @@ impl Listener {
             self.queue.counters.left_to_cursor += 1;
             return;
         }
-        let state = State::new(What::Is(object), Why::Asked, Reason::Related, received);
+        let mut state = State::new(What::Is(object), Why::Asked, Reason::Related, received);
+        state.cause = Some(Arc::clone(cause));
         self.queue.enqueue((source, lane), Known::Maybe(None), state);
     }
 }

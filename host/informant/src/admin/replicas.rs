@@ -70,6 +70,32 @@ pub(crate) struct ReplicaView {
     pub seen_ms: u64,
 }
 
+/// A replica that can be asked for what it knows alone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct OtherReplica {
+    /// Its pod.
+    pub name: String,
+    /// Where its admin API is; empty if only on its machine.
+    pub address: String,
+}
+
+/// The name of this replica, and the others whose Leases are renewed. None without `[ha]`, and until it has joined.
+pub(super) fn others(state: &AdminState) -> Option<(String, Vec<OtherReplica>)> {
+    let ReplicasStatus::Joined(group) = state.registry.replicas() else {
+        return None;
+    };
+    let now = state.environment.boot_now();
+    let others = group
+        .members
+        .iter()
+        .filter(|member| member.is_live(now) && member.identity != group.identity);
+    let others = others.map(|member| OtherReplica {
+        name: member.pod.to_string(),
+        address: member.record.address.to_string(),
+    });
+    Some((pod_of(&group.identity).to_owned(), others.collect()))
+}
+
 pub(super) async fn list(State(state): State<AdminState>) -> Json<ReplicasView> {
     let now = state.environment.boot_now();
     let own_digest = state.registry.configuration().digest.clone();

@@ -273,6 +273,7 @@ impl Collector for StatusCollector {
         let applied = encoder.encode_descriptor("config_last_reload_successful", help, None, MetricType::Gauge)?;
         gauge(self.0.configuration().is_applied().into()).encode(applied)?;
         self.encode_ages(&mut encoder)?;
+        super::why::metrics::encode(self.0.effects(), &mut encoder)?;
         let of_plugins = stats.iter().map(|(_, stats, _)| stats.bytes + stats.dead_letters_bytes);
         self.encode_memory(&mut encoder, of_plugins.sum())?;
         self.encode_degraded(&mut encoder)?;

@@ -6,6 +6,8 @@
 //!                              https://…  ──TLS────────────────────┐
 //! --pod, --informant-namespace ─▶ pod ──API server, kubelet, TLS───┴── Identity's token
 //! ```
+//! What each replica knows alone is asked of all of them ([`others`]), in the same way.
+//!
 //! A token is sent over TLS only. The other side is the daemon because its certificate proves it ([`tls`]), or because
 //! the API server of a port-forward says which pod that is ([`pod`]).
 
@@ -13,6 +15,7 @@ mod connection;
 mod identity;
 mod lines;
 mod names;
+mod others;
 mod pod;
 mod port_forward;
 mod refusal;
@@ -31,6 +34,7 @@ use super::Exit;
 pub(super) use connection::{AdminClient, escape};
 use identity::IdentityArgs;
 pub(super) use lines::ObjectLines;
+pub(super) use others::Clients;
 use pod::PodArgs;
 pub(super) use target::NAMESPACE_DEFAULT;
 use target::{AdminServer, Target};
@@ -58,9 +62,14 @@ pub(super) struct AdminArgs {
 impl AdminArgs {
     /// Connects to the daemon and runs `request`.
     pub(super) fn with_client(&self, request: impl AsyncFnOnce(&mut AdminClient) -> Result<Exit>) -> Result<Exit> {
+        self.with_clients(async |mut clients| request(&mut clients.first).await)
+    }
+
+    /// The same, for what other replicas are asked, too.
+    pub(super) fn with_clients(&self, request: impl AsyncFnOnce(Clients<'_>) -> Result<Exit>) -> Result<Exit> {
         let target = Target::of(self)?;
         let runtime = super::runtime()?;
-        let done = runtime.block_on(async { request(&mut AdminClient::connect(self, &target).await?).await });
+        let done = runtime.block_on(async { request(Clients::connect(self, target).await?).await });
         // Files are read on other threads, which may wait for a file system without end.
         runtime.shutdown_background();
         done

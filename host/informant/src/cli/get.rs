@@ -25,7 +25,8 @@ use line::Line;
 pub(super) use print::yaml_document;
 use print::{Printer, Style};
 use selected::SortBy;
-use wanted::{First, Wanted};
+use wanted::Wanted;
+pub(super) use wanted::{First, of as wanted_of};
 
 /// The resource name that lists sources instead of objects.
 const SOURCES: &str = "sources";
@@ -110,7 +111,7 @@ fn selector(text: &str) -> Result<String, String> {
 }
 
 pub(super) fn run(args: &GetArgs) -> Result<Exit> {
-    let wanted = wanted::of(&args.resource, &args.names)?;
+    let wanted = wanted_of(&args.resource, &args.names)?;
     if let Some(of_sources) = wanted.iter().find(|wanted| wanted.resource == SOURCES) {
         return match (&wanted[..], &of_sources.names[..]) {
             ([_], []) => sources::run(args, None),

@@ -19,6 +19,7 @@ use super::cluster_registry::ClusterRegistry;
 use super::configuration::{Configuration, Section};
 use super::exclude_warnings::ExcludeWarnings;
 use super::section_command::{Reply, SectionResult};
+use crate::effect_log::EffectLog;
 use crate::replicas::{Group, GroupStatus, pod_of};
 use crate::sync::lock;
 
@@ -38,6 +39,8 @@ struct Parts {
     stopping: AtomicBool,
     acting: watch::Sender<Acting>,
     replicas: Replicas,
+    /// What plugins have done.
+    effects: EffectLog,
 }
 
 /// The group of replicas, with `[ha]`.
@@ -173,6 +176,7 @@ impl StatusRegistry {
             stopping: AtomicBool::new(false),
             acting: watch::Sender::new(Acting::Yes(Arc::new(Term::default()))),
             replicas: Replicas::default(),
+            effects: EffectLog::default(),
         }))
     }
 
@@ -203,6 +207,10 @@ impl StatusRegistry {
     pub fn plugin(&self, name: &str) -> Option<Arc<PluginEntry>> {
         let plugins = self.0.plugins.read().unwrap_or_else(PoisonError::into_inner);
         plugins.get(name).cloned()
+    }
+
+    pub(crate) fn effects(&self) -> &EffectLog {
+        &self.0.effects
     }
 
     /// The result of the last configuration change.

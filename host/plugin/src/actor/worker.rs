@@ -193,9 +193,15 @@ impl EventWorker {
             _ => false,
         };
         self.buffers.cache_is_behind = version.manifest.reconciler.is_some() && context.is_behind(delivery);
+        let may_act = context.effects.is_observed() && config.spec.may_act();
         let ended = match instance.as_mut().filter(|_| !is_outdated) {
             Some(instance) => {
                 capture.begin(instance.tape(), began, version.component.digest);
+                if may_act {
+                    let version = (version.component.digest, &version.manifest);
+                    let catalog = &context.runtime.services.catalog;
+                    instance.cause().begin(delivery, version, catalog);
+                }
                 let about = || StuckOn::of(delivery, context.now());
                 let call = pin!(self.buffers.deliver(delivery, rule, instance, context));
                 track_stuck_call(context, *id, about, call).await
@@ -203,6 +209,9 @@ impl EventWorker {
             None => DeliveryResult::Answered(DeliveryOutcome::Filtered),
         };
         capture.ended(instance.as_ref().map(Instance::tape), &context.captures);
+        if let Some(instance) = instance.as_ref().filter(|_| may_act) {
+            instance.cause().end();
+        }
         let now = context.now();
         let held_up = self.buffers.take_held_up();
         if delivery.is_suspect {
@@ -260,7 +269,8 @@ impl EventWorker {
 
 /// Tells an observer of a delivery that has ended, if there is one.
 fn observe(context: &PluginContext, delivery: &Delivery, took: Duration, outcome: &DeliveryOutcome) {
-    if let Some(observer) = &context.runtime.services.observer {
+    let observer = context.runtime.services.observer.as_ref();
+    if let Some(observer) = observer.filter(|observer| observer.wants_calls()) {
         observer.delivered(&ObservedDelivery {
             plugin: context.counters.plugin(),
             source: context.runtime.services.catalog.info(delivery.source),

@@ -44,7 +44,7 @@ use crate::capability::permission::MayUse;
 use crate::capture::{HttpTape, Tape};
 use crate::effects::acting::NotActing;
 use crate::engine::wait::{self, CallTime};
-use crate::observed::{Effect, EffectKind};
+use crate::observed::{CallCause, CurrentCause, Effect, EffectKind};
 use crate::output::Output;
 use crate::series::Live;
 use crate::sync::lock;
@@ -82,6 +82,7 @@ struct HttpHooks {
     time: CallTime,
     output: Output,
     tape: Tape,
+    cause: CurrentCause,
     /// Hosts that asked for a pause in the current call, once it has sent a request.
     pauses: Option<Pauses>,
 }
@@ -107,6 +108,7 @@ struct GrantedRequest {
     silence_max: Option<Duration>,
     pauses: Pauses,
     tape: HttpTape,
+    cause: Option<Arc<CallCause>>,
 }
 
 /// The code of an error that a body ended with.
@@ -153,6 +155,7 @@ impl Capability for HttpPlugin {
             time: instance.time.clone(),
             output: instance.output.clone(),
             tape: instance.tape.clone(),
+            cause: instance.cause.clone(),
             pauses: None,
         };
         HttpCaller { hooks, context }
@@ -208,6 +211,7 @@ impl HttpHooks {
         });
         Ok(GrantedRequest {
             tape: self.tape.http(&request),
+            cause: self.cause.get(),
             plugin: Arc::clone(plugin),
             grants: Arc::clone(grants),
             grant,
@@ -338,7 +342,11 @@ impl GrantedRequest {
     fn effect(&self) -> Effect {
         // The query is left out: it may hold a secret.
         let target = format!("{}{}", self.target, self.request.uri().path());
-        Effect::new(EffectKind::Http, self.request.method().as_str(), target)
+        Effect {
+            grant: format!("allow.http = [{:?}]", self.grant.host_and_port()),
+            cause: self.cause.clone(),
+            ..Effect::new(EffectKind::Http, self.request.method().as_str(), target)
+        }
     }
 
     /// None: it is withheld, which takes as long as a request must wait for its start.
@@ -393,6 +401,7 @@ impl GrantedRequest {
             let detail = response.as_ref().map(|response| response.status().to_string());
             plugin.dry_run.made(|| Effect {
                 error: response.as_ref().err().map(ToString::to_string),
+                result: response.as_ref().map_or_else(|error| error.code.as_str(), |_| "ok"),
                 detail: detail.unwrap_or_default(),
                 ..effect
             });

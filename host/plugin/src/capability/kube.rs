@@ -52,6 +52,7 @@ use crate::capability::permission::MayUse;
 use crate::capture::Tape;
 use crate::component::manifest::Manifest;
 use crate::engine::wait::CallTime;
+use crate::observed::CurrentCause;
 use crate::series::Live;
 
 /// Objects of one page: at most 500, which is also the default.
@@ -98,6 +99,7 @@ pub(crate) struct KubeCaller {
     /// What its direct calls have changed.
     changed: DirectWrites,
     tape: Tape,
+    cause: CurrentCause,
 }
 
 impl Capability for KubePlugin {
@@ -161,6 +163,7 @@ impl Capability for KubePlugin {
             deferred: CallWrites::default(),
             changed: DirectWrites::default(),
             tape: instance.tape.clone(),
+            cause: instance.cause.clone(),
         }
     }
 
@@ -277,6 +280,7 @@ impl KubeCaller {
             turns: Some(&turns),
             recorder: recorder.as_deref(),
             uid: None,
+            cause: self.cause.get(),
         };
         let answer = gate::send(plugin, &self.grants, address, action, wait_max, way).await?;
         if let Some(before) = before {

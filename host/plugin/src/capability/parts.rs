@@ -19,6 +19,7 @@ use crate::component::manifest::Manifest;
 use crate::effects::Effects;
 use crate::engine::wait::CallTime;
 use crate::error::LoadProblem;
+use crate::observed::CurrentCause;
 use crate::output::Output;
 use crate::series::{Live, SeriesSet};
 use crate::sync::lock;
@@ -136,6 +137,7 @@ pub(crate) struct InstanceParts<'a> {
     pub(crate) time: &'a CallTime,
     pub(crate) output: &'a Output,
     pub(crate) tape: &'a Tape,
+    pub(crate) cause: &'a CurrentCause,
 }
 
 /// A call that begins.

@@ -31,6 +31,7 @@ use crate::capability::parts::{
 };
 use crate::capability::permission::MayUse;
 use crate::capability::{HasCapabilities, error};
+use crate::observed::CurrentCause;
 use crate::series::Live;
 
 /// Events that one call may record: 100. One more is `too-large`.
@@ -52,6 +53,7 @@ pub(crate) struct RecorderCaller {
     subject: CallSubject,
     /// Those of the current call.
     recorded: Vec<RecordedEvent>,
+    cause: CurrentCause,
 }
 
 impl Capability for RecorderPlugin {
@@ -88,13 +90,14 @@ impl Capability for RecorderPlugin {
         self.close_queue();
     }
 
-    fn call(self: &Arc<Self>, grants: &Arc<Current<EventsGrant>>, _instance: &InstanceParts<'_>) -> RecorderCaller {
+    fn call(self: &Arc<Self>, grants: &Arc<Current<EventsGrant>>, instance: &InstanceParts<'_>) -> RecorderCaller {
         RecorderCaller {
             plugin: Arc::clone(self),
             grants: Arc::clone(grants),
             may_use: Ok(()),
             subject: CallSubject::new(self.catalog()),
             recorded: Vec::new(),
+            cause: instance.cause.clone(),
         }
     }
 
@@ -176,6 +179,7 @@ impl RecorderCaller {
             key: Arc::new(key),
             note: event::cut_note(note),
             at: self.plugin.wall_time(),
+            cause: self.cause.get(),
         });
         Ok(())
     }

@@ -24,7 +24,7 @@ use crate::engine::scheduler::{CpuScheduler, OverrunHistory};
 use crate::engine::ticker::TickClock;
 use crate::engine::watchdog::CallWatchdog;
 use crate::instance::wasi::{self, WasiMode};
-use crate::observed::Observed;
+use crate::observed::{CurrentCause, Observed};
 use crate::output::Output;
 
 /// Handles (streams, pollables, requests) that one instance may hold in the host: 1,000. One more is a trap.
@@ -40,6 +40,8 @@ pub(crate) struct GuestState {
     pub(crate) capabilities: CallCapabilities,
     /// Records a call that is captured.
     pub(crate) tape: Tape,
+    /// What the present call is about, for its effects.
+    pub(crate) cause: CurrentCause,
     /// Sees the calls.
     pub(crate) observed: Observed,
 }
@@ -69,7 +71,7 @@ impl GuestState {
         watchdog: &CallWatchdog,
         script: Option<&Script>,
     ) -> Store<GuestState> {
-        let tape = Tape::default();
+        let (tape, cause) = (Tape::default(), CurrentCause::default());
         let output = resources.capabilities.log.output(&tape);
         let mut handles = ResourceTable::new();
         handles.set_max_capacity(HANDLES_MAX);
@@ -78,6 +80,7 @@ impl GuestState {
             time: watchdog.call_time(),
             output: &output,
             tape: &tape,
+            cause: &cause,
         };
         let state = GuestState {
             wasi: wasi::context(resources.wasi_mode, &output, script, resources.wall.scenario(), &tape),
@@ -96,6 +99,7 @@ impl GuestState {
             capabilities: resources.capabilities.of_instance(&resources.grants, &parts),
             output,
             tape,
+            cause,
             observed: resources.observed,
         };
         let mut store = Store::new(engine, state);

@@ -83,6 +83,28 @@ fn causes_before_a_call_are_one_with_the_first_reason() {
 }
 
 #[test]
+fn the_first_related_change_is_the_cause_of_a_call() {
+    let mut rig = rig();
+    rig.set("a", 1);
+    rig.drain();
+    set_node(&mut rig, "a-1", 2);
+    rig.set("a", 3);
+    set_node(&mut rig, "a-2", 4);
+    assert_eq!(rig.take(), "update a@1->3 related");
+    let cause = rig
+        .last_taken()
+        .cause
+        .clone()
+        .expect("a related change led to the call");
+    assert_eq!((cause.source, &*cause.key.name(), cause.event), (NODES, "a-1", "add"));
+    assert_eq!(cause.version.as_str(), "2");
+    rig.answer(DeliveryOutcome::Ok);
+    rig.set("a", 5);
+    rig.take();
+    assert_eq!(rig.last_taken().cause, None, "the object itself has changed");
+}
+
+#[test]
 fn a_related_change_during_a_call_leads_to_another() {
     let mut rig = rig();
     rig.set("a", 1);

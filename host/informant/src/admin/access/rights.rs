@@ -146,11 +146,13 @@ pub(super) fn required(method: &Method, path: Option<&str>, parameter: &str) -> 
         ("/livez" | "/healthz", true) => Right::Path("/livez"),
         ("/readyz", true) => Right::Path("/readyz"),
         ("/metrics", true) => Right::Path("/metrics"),
-        ("/api/v1/get/{*resource}", true) => return Requirement::OfObjects,
+        ("/api/v1/get/{*resource}" | "/api/v1/why/{*resource}", true) => return Requirement::OfObjects,
         ("/api/v1/sources", true) => Right::own("list", "sources", ""),
         ("/api/v1/sources/{id}", true) => Right::own("get", "sources", parameter),
         ("/api/v1/plugins", true) => Right::own("list", "plugins", ""),
-        ("/api/v1/plugins/{name}/effects", true) => Right::own("get", "effects", parameter),
+        ("/api/v1/plugins/{name}/effects" | "/api/v1/plugins/{name}/why", true) => {
+            Right::own("get", "effects", parameter)
+        }
         ("/api/v1/plugins/{name}/logs", true) => Right::Resource(ResourceRight {
             subresource: "logs".to_owned(),
             ..own("get", "plugins", parameter)

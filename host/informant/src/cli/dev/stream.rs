@@ -101,7 +101,7 @@ pub(super) fn took(time: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use informant_cache::{Moment, SourceInfo};
+    use informant_cache::SourceInfo;
     use informant_object::KeyRef;
     use informant_plugin_host::EffectKind;
 
@@ -166,13 +166,9 @@ mod tests {
     #[test]
     fn an_effect_shows_what_was_withheld_and_what_failed() {
         let effect = |kind, action: &str, target: &str, detail: &str, error: Option<&str>| Effect {
-            at: Moment::ZERO,
-            kind,
-            action: action.to_owned(),
-            cluster: String::new(),
-            target: target.to_owned(),
             detail: detail.to_owned(),
             error: error.map(str::to_owned),
+            ..Effect::new(kind, action, target)
         };
         let shown = |effect: &Effect, is_withheld| {
             let error = effect_error(effect, is_withheld).map(|error| format!(": {error}"));

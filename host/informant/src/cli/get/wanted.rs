@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 
 /// The first argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum First {
+pub(in crate::cli) enum First {
     /// Resources, or names of informers.
     Resources(Vec<String>),
     /// One object.
@@ -13,14 +13,14 @@ pub(super) enum First {
 
 /// One resource, and the objects of it; all if there are no names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Wanted {
-    pub(super) resource: String,
-    pub(super) names: Vec<String>,
+pub(in crate::cli) struct Wanted {
+    pub(in crate::cli) resource: String,
+    pub(in crate::cli) names: Vec<String>,
 }
 
 impl First {
     /// Reads `pods`, `pods,services`, `apps/v1/deployments`, `pods/web`, `v1/pods/web` or `apps/v1/deployments/web`.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    pub(in crate::cli) fn parse(text: &str) -> Result<Self, String> {
         let explained =
             "write RESOURCE, RESOURCE,RESOURCE or RESOURCE/NAME, for example pods, pods,services or pods/web";
         if text.contains(',') {
@@ -54,7 +54,7 @@ impl First {
 }
 
 /// What the arguments ask for, in their order. Those of one resource that follow each other are one.
-pub(super) fn of(first: &First, more: &[String]) -> Result<Vec<Wanted>> {
+pub(in crate::cli) fn of(first: &First, more: &[String]) -> Result<Vec<Wanted>> {
     let (resource, name) = match first {
         First::Resources(resources) => {
             if let Some(object) = more.iter().find(|name| name.contains('/')) {

@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep};
 
 use super::*;
 use crate::capability::http::client::{HttpClient, HttpFuture};
+use crate::observed::CurrentCause;
 use crate::testing::{TestParts, TokioTime};
 
 /// Answers with a body that has a byte after each of these seconds.
@@ -40,6 +41,7 @@ async fn received(gaps: &'static [u64], silence_max: Option<Duration>) -> (Resul
         time: &CallTime::new(Arc::new(TokioTime), Duration::from_secs(60)),
         output: &Output::new(Arc::from("p"), Counter::default()),
         tape: &Tape::default(),
+        cause: &CurrentCause::default(),
     };
     let mut caller = plugin.call(&grants, &instance).hooks;
     let options = RequestOptions {

@@ -45,6 +45,7 @@ impl KubeCaller {
             action,
             is_awaited,
             recorder: self.tape.recorder(),
+            cause: self.cause.get(),
         })
     }
 }

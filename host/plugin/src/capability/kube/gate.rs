@@ -17,10 +17,13 @@ use crate::capture::{KubeFailure, KubeRequest, Record, Recorder};
 use crate::effects::acting::NotActing;
 use crate::effects::beginning;
 use crate::engine::wait::{self, TooLate};
-use crate::observed::{Effect, EffectKind};
+use crate::observed::{CallCause, Effect, EffectKind, EffectObject};
+
+/// The resource whose documents and errors are not shown.
+const SECRETS: &str = "v1/secrets";
 
 /// What a call passes on its way.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct Way<'a> {
     /// It waits for a permit.
     pub(crate) turns: Option<&'a Semaphore>,
@@ -28,6 +31,8 @@ pub(crate) struct Way<'a> {
     pub(crate) recorder: Option<&'a Recorder>,
     /// The UID that its object must have.
     pub(crate) uid: Option<&'a str>,
+    /// The call that has it made.
+    pub(crate) cause: Option<Arc<CallCause>>,
 }
 
 /// Sends a call if it is valid and granted. It ends within `wait_max`, including the wait for a permit.
@@ -63,7 +68,7 @@ pub(crate) async fn send(
     address.cluster = api.cluster(&address.cluster)?;
     let is_withheld = plugin.dry_run.is_dry_run();
     let effect = match is_withheld || plugin.dry_run.is_observed() {
-        true => effect_of(&address, &action)?,
+        true => effect_of(plugin, &granted, &address, &action, way.cause)?,
         false => None,
     };
     if is_withheld {
@@ -107,8 +112,7 @@ pub(crate) async fn send(
         write.ended(version.as_ref().map(Option::as_deref).map_err(|error| *error));
     }
     if let Some(effect) = effect {
-        let error = answer.as_ref().err().map(|error| error.message.clone());
-        let effect = Effect { error, ..effect };
+        let effect = ended(effect, &answer);
         match is_withheld {
             true => plugin.dry_run.record(effect),
             false => plugin.dry_run.made(|| effect),
@@ -117,12 +121,40 @@ pub(crate) async fn send(
     answer
 }
 
+/// The effect with what came of it.
+fn ended(mut effect: Effect, answer: &Result<Vec<u8>, KubeError>) -> Effect {
+    match answer {
+        Ok(body) => {
+            let version = version_of(body).map(String::from);
+            effect.object.iter_mut().for_each(|object| {
+                object.version = version.clone().unwrap_or_default();
+            });
+        }
+        Err(problem) => {
+            effect.result = problem.code.as_str();
+            let is_secret = effect.object.as_ref().is_some_and(|object| object.resource == SECRETS);
+            // The API server quotes values that it refuses.
+            effect.error = Some(match is_secret {
+                true => format!("{} (a message about a Secret may contain its data)", effect.result),
+                false => problem.message.clone(),
+            });
+        }
+    }
+    effect
+}
+
 fn refused(why: NotActing) -> KubeError {
     KubeError::new(KubeErrorCode::Unavailable, why.to_string())
 }
 
 /// What the call does. None: it reads, or the plugin itself asks for a dry run, so that nothing happens.
-fn effect_of(address: &KubeAddress, action: &KubeAction) -> Result<Option<Effect>, KubeError> {
+fn effect_of(
+    plugin: &KubePlugin,
+    grants: &KubeGrants,
+    address: &KubeAddress,
+    action: &KubeAction,
+    cause: Option<Arc<CallCause>>,
+) -> Result<Option<Effect>, KubeError> {
     let is_dry_run = match action {
         KubeAction::Get | KubeAction::List(_) => return Ok(None),
         KubeAction::Create(_, options) | KubeAction::Update(_, options) | KubeAction::Patch(_, _, options) => {
@@ -134,10 +166,21 @@ fn effect_of(address: &KubeAddress, action: &KubeAction) -> Result<Option<Effect
         return Ok(None);
     }
     let made = name_made(address, action)?;
-    let described = attributes(address, action, &made).target();
+    let call = attributes(address, action, &made);
+    let described = call.target();
     Ok(Some(Effect {
         cluster: address.cluster.clone(),
         detail: detail(address, action.document()),
+        object: Some(EffectObject {
+            resource: address.resource.to_string(),
+            namespace: address.namespace.clone(),
+            name: call.name.to_owned(),
+            subresource: address.subresource.clone(),
+            version: String::new(),
+        }),
+        grant: grants.granting(&plugin.watched_in(&address.cluster), &call),
+        identity: grants.identity(),
+        cause,
         ..Effect::new(EffectKind::Kube, action.verb().to_string(), described)
     }))
 }
@@ -155,8 +198,7 @@ fn withhold(action: &mut KubeAction) {
 
 /// What is shown of a document: of Secrets, their size only.
 fn detail(address: &KubeAddress, document: &[u8]) -> String {
-    let resource = &address.resource;
-    let of_secret = resource.group.is_empty() && resource.plural == "secrets";
+    let of_secret = address.resource.to_string() == SECRETS;
     match of_secret && !document.is_empty() {
         true => format!("{} bytes about a Secret", document.len()),
         false => beginning(document),
@@ -213,9 +255,13 @@ pub(super) fn authorize(
     address: &KubeAddress,
     action: &KubeAction,
 ) -> Result<(), KubeError> {
-    let is_watched =
-        |informer: &str, call: &ResourceAttributes<'_>| plugin.is_watched(informer, &address.cluster, call);
-    authorize_where(&plugin.plugin, grants, &is_watched, address, action)
+    authorize_where(
+        &plugin.plugin,
+        grants,
+        &plugin.watched_in(&address.cluster),
+        address,
+        action,
+    )
 }
 
 pub(super) fn authorize_where(

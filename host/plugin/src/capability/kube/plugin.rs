@@ -150,6 +150,11 @@ impl KubePlugin {
         })
     }
 
+    /// Whether an informer watches what a call to `cluster` is about, for grants.
+    pub(super) fn watched_in(&self, cluster: &str) -> impl Fn(&str, &ResourceAttributes<'_>) -> bool {
+        move |informer, call| self.is_watched(informer, cluster, call)
+    }
+
     pub(super) fn permits(&self) -> Arc<Semaphore> {
         Arc::clone(&lock(&self.permits).1)
     }
@@ -173,6 +178,20 @@ impl KubeGrants {
         self.identity.clone()
     }
 
+    fn of_resource(&self, call: &ResourceAttributes<'_>) -> Option<&KubeGrant> {
+        self.grants.iter().find(|grant| grant.allows(call))
+    }
+
+    /// The grant that allows `call`, as a line of config.toml. Empty: none does.
+    pub(super) fn granting(&self, is_watched: IsWatched<'_>, call: &ResourceAttributes<'_>) -> String {
+        if let Some(grant) = self.of_resource(call) {
+            return allow_line(std::slice::from_ref(grant), &[], &[]);
+        }
+        let allows = |grant: &&InformerGrant| grant.allows_if_watched(call) && is_watched(&grant.informer, call);
+        let grant = self.informers.iter().find(allows);
+        grant.map_or_else(String::new, |grant| allow_line(&[], std::slice::from_ref(grant), &[]))
+    }
+
     /// Checks that `call` is granted to `plugin`; the error has the line of config.toml that would grant it. A grant
     /// for an informer is one for what it watches at this moment, which `is_watched` knows.
     pub(super) fn authorize(
@@ -182,7 +201,7 @@ impl KubeGrants {
         call: &ResourceAttributes<'_>,
     ) -> Result<(), KubeError> {
         let KubeGrants { grants, informers, .. } = self;
-        if grants.iter().any(|grant| grant.allows(call)) {
+        if self.of_resource(call).is_some() {
             return Ok(());
         }
         let mut unwatched = Vec::new();

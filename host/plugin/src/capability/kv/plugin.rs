@@ -148,7 +148,7 @@ impl KvPlugin {
 
     /// Tells an observer of changes that are about to be applied. Those of a dry run are recorded where they are kept.
     pub(super) fn show_changes(&self, changes: &[KvChange]) {
-        if !self.dry_run.is_observed() || self.dry_run.is_dry_run() {
+        if !self.dry_run.shows_keys() || self.dry_run.is_dry_run() {
             return;
         }
         for (key, value) in changes {

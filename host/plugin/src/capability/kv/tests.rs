@@ -13,6 +13,7 @@ use super::overlay::Overlay;
 use super::*;
 use crate::bindings::informant::plugin::kv::Host as _;
 use crate::effects::withheld;
+use crate::observed::CurrentCause;
 use crate::output::Output;
 use crate::testing::{TestParts, call_about};
 use prometheus_client::metrics::counter::Counter;
@@ -286,6 +287,7 @@ async fn only_calls_that_commit_may_use_keys() {
         time: &time,
         output: &Output::new(Arc::from("counter"), Counter::default()),
         tape: &Tape::default(),
+        cause: &CurrentCause::default(),
     };
     let mut caller = rights.call(&Arc::new(Current::new(())), &parts);
     caller.begin(call_about(None, Err("not here")));

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use informant_spec::guessed_plural;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::bindings::informant::plugin::recorder::EventType;
+use crate::observed::{CallCause, EffectObject};
 use crate::text::truncated_at;
 
 /// Bytes of `reason` and of `action`: 128, the limit of the API server.
@@ -52,6 +54,8 @@ pub(crate) struct RecordedEvent {
     pub(super) key: Arc<EventKey>,
     pub(super) note: String,
     pub(super) at: Timestamp,
+    /// The call that has recorded it.
+    pub(super) cause: Option<Arc<CallCause>>,
 }
 
 /// How often an Event occurred besides the first time, and when last.
@@ -67,6 +71,18 @@ impl Reference {
         match &*self.namespace {
             "" => format!("{} {}", self.kind, self.name),
             namespace => format!("{} {namespace}/{}", self.kind, self.name),
+        }
+    }
+}
+
+impl Reference {
+    /// As the object of an effect.
+    pub(super) fn as_object(&self) -> EffectObject {
+        EffectObject {
+            resource: format!("{}/{}", self.api_version, guessed_plural(&self.kind)),
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+            ..EffectObject::default()
         }
     }
 }
@@ -173,6 +189,7 @@ mod tests {
             key: Arc::new(key),
             note: "crashed 5 times".to_owned(),
             at: Timestamp::from_second(1_772_000_000).unwrap(),
+            cause: None,
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use informant_cache::{Catalog, Environment};
-use informant_spec::KubeResource;
+use informant_spec::{ALLOW_EVENTS, KubeResource};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -380,6 +380,9 @@ fn effect(event: &RecordedEvent) -> Effect {
     Effect {
         cluster: key.about.cluster.clone(),
         detail: event.note.clone(),
+        object: Some(key.about.as_object()),
+        grant: ALLOW_EVENTS.to_owned(),
+        cause: event.cause.clone(),
         ..Effect::new(EffectKind::Event, action, key.about.describe())
     }
 }

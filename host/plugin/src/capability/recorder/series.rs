@@ -190,6 +190,7 @@ mod tests {
             }),
             note: format!("at {seconds}"),
             at: Timestamp::from_second(i64::try_from(seconds).unwrap()).unwrap(),
+            cause: None,
         }
     }
 

@@ -87,6 +87,7 @@ impl Rig {
             grants,
             may_use: Ok(()),
             recorded: Vec::new(),
+            cause: CurrentCause::default(),
         };
         Rig { api, caller }
     }

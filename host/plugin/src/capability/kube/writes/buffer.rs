@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::capability::kube::api::{KubeAction, KubeAddress, KubeError, KubeErrorCode};
 use crate::capability::kube::writes::{CALL_WRITES_BYTES_MAX, CALL_WRITES_MAX};
 use crate::capture::Recorder;
+use crate::observed::CallCause;
 
 /// Bytes that a write takes besides its document and its address.
 const OVERHEAD_BYTES: usize = 256;
@@ -24,6 +25,8 @@ pub(crate) struct DeferredWrite {
     pub(crate) is_awaited: bool,
     /// Of a call that is captured.
     pub(crate) recorder: Option<Arc<Recorder>>,
+    /// The call that has deferred it.
+    pub(crate) cause: Option<Arc<CallCause>>,
 }
 
 /// The object that a write changes: one cluster, one resource, one name.

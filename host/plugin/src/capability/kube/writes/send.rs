@@ -32,6 +32,7 @@ pub(super) async fn make(plugin: &KubePlugin, write: &DeferredWrite) -> Made {
         turns: None,
         recorder: write.recorder.as_deref(),
         uid: write.uid.as_deref(),
+        cause: write.cause.clone(),
     };
     let began = plugin.env.now();
     let answer = send(plugin, &grants, address, action, KUBE_WAIT_MAX, way).await;

@@ -145,6 +145,7 @@ fn keys_behave_like_a_map_whose_failed_calls_never_were() {
             time: &CallTime::new(Arc::new(crate::testing::TokioTime), Duration::from_secs(1)),
             output: &Output::new(Arc::from("counter"), Counter::default()),
             tape: &Tape::default(),
+            cause: &CurrentCause::default(),
         };
         let mut caller = rights.call(&Arc::new(Current::new(())), &parts);
         let mut stored = Model::new();

@@ -19,6 +19,7 @@ fn write_of(name: &str, bytes: usize) -> DeferredWrite {
         uid: None,
         is_awaited: false,
         recorder: None,
+        cause: None,
         address,
         action,
     }
