@@ -303,7 +303,7 @@ impl PluginObserver for EffectRecorder {
     }
 
     fn had_effect(&self, plugin: &str, effect: &Effect, is_withheld: bool) {
-        if !is_withheld && is_recorded(effect) {
+        if !is_withheld && effect.is_noticeable() {
             self.log.add(plugin, effect, Timestamp::now());
         }
         if let Some(next) = &self.next {
@@ -315,15 +315,6 @@ impl PluginObserver for EffectRecorder {
         if let Some(next) = &self.next {
             next.recorded(plugin, event);
         }
-    }
-}
-
-/// Whether somebody else than the plugin may notice it. Keys are the plugin's own, and many.
-fn is_recorded(effect: &Effect) -> bool {
-    match effect.kind {
-        EffectKind::Kube | EffectKind::Event => true,
-        EffectKind::Http => !matches!(&*effect.action, "GET" | "HEAD"),
-        EffectKind::Kv => false,
     }
 }
 

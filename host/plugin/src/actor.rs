@@ -57,6 +57,7 @@ use crate::capture::Captures;
 use crate::component::manifest::Manifest;
 use crate::component::roles::{Role, Roles};
 use crate::effects::Effects;
+use crate::engine::cpu_meter::CpuMeter;
 use crate::engine::scheduler::OverrunHistory;
 use crate::engine::watchdog::CallWatchdog;
 use crate::error::LoadProblem;
@@ -99,6 +100,7 @@ pub(crate) struct PluginContext {
     min_interval: Mutex<Option<Duration>>,
     pub(crate) probation: Probation,
     pub(crate) overruns: Arc<OverrunHistory>,
+    cpu: CpuMeter,
     /// Calls that are captured.
     pub(crate) captures: Arc<Captures>,
     /// Lines about calls that were denied memory.
@@ -191,6 +193,7 @@ impl PluginContext {
         if paused.is_some() {
             listener.control().pause(Pause::Operator);
         }
+        let cpu = CpuMeter::new(runtime.ticker.clock(), &counters.cpu);
         let context = PluginContext {
             capabilities: Arc::new(capabilities),
             term: Mutex::new(abort.child_token()),
@@ -200,6 +203,7 @@ impl PluginContext {
             abort,
             probation: Probation::new(runtime.env.now()),
             overruns: Arc::default(),
+            cpu,
             captures: Arc::default(),
             denials: Mutex::new(LogThrottle::new(1, DENIED_MEMORY_WARNING_PERIOD)),
             timers: Mutex::default(),
@@ -283,6 +287,7 @@ impl PluginContext {
     ) -> Result<Instance, LoadProblem> {
         let call_max = config.spec.limits.call;
         let watchdog = CallWatchdog::new(Arc::clone(&self.runtime.env), call_max, self.ends_calls(id.actor));
+        let watchdog = watchdog.metered(&self.cpu);
         let _running = self.runtime.ticker.clock().run_guests();
         let mut instance = Instance::new(
             &self.runtime.engine,

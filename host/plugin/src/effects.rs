@@ -164,9 +164,19 @@ impl Effects {
 
     /// Tells the observer of what was done now, if there is one.
     pub(crate) fn made(&self, effect: impl FnOnce() -> Effect) {
-        if self.is_observed() {
-            self.observed.had_effect(&self.bounded(effect()), false);
+        if !self.is_observed() {
+            return;
         }
+        let effect = self.bounded(effect());
+        if effect.is_noticeable() {
+            self.series.count_made(effect.kind, effect.error.is_none());
+        }
+        self.observed.had_effect(&effect, false);
+    }
+
+    /// Effects that others may notice, since the plugin was loaded.
+    pub(crate) fn made_so_far(&self) -> u64 {
+        self.series.made_so_far()
     }
 
     /// Tells the observer of a Kubernetes Event, if there is one.

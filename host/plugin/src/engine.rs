@@ -6,6 +6,7 @@
 
 pub(crate) mod budget;
 pub(crate) mod compile;
+pub(crate) mod cpu_meter;
 pub(crate) mod erase;
 pub(crate) mod limiter;
 pub(crate) mod scheduler;

@@ -98,6 +98,7 @@ pub use capability::kube::api::{
     KubeAction, KubeAddress, KubeApi, KubeCall, KubeDelete, KubeError, KubeErrorCode, KubeFuture, KubeList,
     KubePatchKind, KubePropagation, KubePurpose, KubeWrite,
 };
+pub use capability::kube::KubeTraffic;
 pub use capability::kube::writes::{WritesStatus, WritingKey};
 pub use capability::kv::key_value::{KeyValue, KvChange, KvHandled, KvHeld, KvOpening, KvSpace, KvUsage, NoKeys};
 pub use capture::{
@@ -130,7 +131,7 @@ pub use preflight::Preflight;
 pub use schema::{CONTEXT_SCHEMA, MANIFEST_SCHEMA};
 #[cfg(feature = "simulation")]
 pub use simulated::SimulatedGuests;
-pub use status::{EndedRun, PluginState, PluginStatus, Reload, StuckOn, TimerStatus};
+pub use status::{EndedRun, PluginCost, PluginState, PluginStatus, Reload, StuckOn, TimerStatus};
 
 /// Limits that other crates show or keep to.
 pub mod limits {

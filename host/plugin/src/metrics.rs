@@ -16,6 +16,7 @@ use prometheus_client::registry::{Registry, Unit};
 use crate::artifacts::ArtifactMetrics;
 use crate::capability::Capabilities;
 use crate::effects::EffectSeries;
+use crate::engine::cpu_meter::CpuNanos;
 use crate::series::{FamilyOf, Labeled, Live, Series, SeriesSet};
 use crate::status::PluginState;
 use crate::sync::lock;
@@ -45,6 +46,8 @@ pub(crate) struct PluginSeries {
     pub(crate) instances: Gauge,
     restarts: Labeled<1, Counter>,
     reloads: Labeled<1, Counter>,
+    /// What the calls took on the CPU.
+    pub(crate) cpu: Arc<CpuNanos>,
     pub(crate) memory: Gauge,
     /// Calls that were denied memory and returned.
     pub(crate) memory_denied: Counter,
@@ -107,6 +110,7 @@ impl Default for PluginSeries {
             instances: Gauge::default(),
             restarts: Labeled::new(["reason"]),
             reloads: Labeled::new(["result"]),
+            cpu: Arc::default(),
             memory: Gauge::default(),
             memory_denied: Counter::default(),
             state: Labeled::new(["state"]),
@@ -139,6 +143,12 @@ impl SeriesSet for PluginSeries {
             &of.restarts
         }),
         FamilyOf::new("plugin_reloads", "Plugin reloads, by result", |of| &of.reloads),
+        FamilyOf::with_unit(
+            "plugin_cpu",
+            "CPU time of the calls into a plugin, and of what its host functions did at once; estimated from some calls",
+            Unit::Seconds,
+            |of| &of.cpu,
+        ),
         FamilyOf::with_unit(
             "plugin_memory",
             "Linear memory of all instances of a plugin",
@@ -287,6 +297,17 @@ impl EventCounters {
         if let (Some(row), Some(column)) = (row, column) {
             self.0[row][column].fetch_add(1, Ordering::Relaxed);
         }
+    }
+}
+
+impl Series for Arc<CpuNanos> {
+    fn metric_type(&self) -> MetricType {
+        MetricType::Counter
+    }
+
+    fn encode_of(&self, plugin: &str, family: &mut MetricEncoder<'_>) -> fmt::Result {
+        let seconds = ConstCounter::new(self.get().as_secs_f64());
+        seconds.encode(family.encode_family(&[("plugin", plugin)])?)
     }
 }
 

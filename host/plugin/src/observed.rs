@@ -179,6 +179,17 @@ pub struct EffectObject {
 }
 
 impl Effect {
+    /// Whether somebody else than the plugin may notice it: not a request that only reads, nor a change of the plugin's
+    /// own keys.
+    #[must_use]
+    pub fn is_noticeable(&self) -> bool {
+        match self.kind {
+            EffectKind::Kube | EffectKind::Event => true,
+            EffectKind::Http => !matches!(&*self.action, "GET" | "HEAD"),
+            EffectKind::Kv => false,
+        }
+    }
+
     /// One that succeeded, of which nothing else is known.
     pub fn new(kind: EffectKind, action: impl Into<String>, target: impl Into<String>) -> Effect {
         Effect {

@@ -33,7 +33,7 @@ use crate::effects::EffectList;
 use crate::error::LoadProblem;
 use crate::instance::version::LoadedVersion;
 use crate::plugin::instances::first_instances;
-use crate::status::{PluginState, PluginStatus};
+use crate::status::{PluginCost, PluginState, PluginStatus};
 use crate::sync::lock;
 
 /// A plugin. Clones are the same plugin.
@@ -331,6 +331,11 @@ impl Plugin {
             previous_digest: status.previous_digest,
             runner: status.runner.clone(),
             memory_bytes: status.memory_bytes(),
+            cost: PluginCost {
+                cpu: self.0.context.counters.cpu.get(),
+                kube: self.0.context.capabilities.kube.traffic(),
+                effects: self.0.context.effects.made_so_far(),
+            },
             rolled_back: status.rolled_back.clone(),
             restarts: status.restarts,
             instances: status.live(),

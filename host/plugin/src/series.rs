@@ -221,6 +221,18 @@ impl<const N: usize, M: Clone + Default> Labeled<N, M> {
     }
 }
 
+impl<const N: usize> Labeled<N, Counter> {
+    /// The sum of all series with these values of the first labels.
+    pub(crate) fn sum(&self, first: &[&str]) -> u64 {
+        let rows = self.lock();
+        let is_meant = |values: &[Cow<'static, str>; N]| values.iter().zip(first).all(|(value, meant)| value == meant);
+        rows.iter()
+            .filter(|(values, _)| is_meant(values))
+            .map(|(_, counter)| counter.get())
+            .sum()
+    }
+}
+
 impl<const N: usize, M> Labeled<N, M> {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<[Cow<'static, str>; N], M>> {
         // Changed by single inserts: consistent after any panic.

@@ -1,6 +1,7 @@
 //! A plugin's status.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use informant_cache::Moment;
 use informant_cache::index_feed::IndexJob;
@@ -10,6 +11,7 @@ use informant_spec::Digest;
 use jiff::Timestamp;
 
 use crate::capability::http::ClosedHost;
+use crate::capability::kube::KubeTraffic;
 use crate::capability::kube::writes::WritesStatus;
 use crate::capability::kv::key_value::KvUsage;
 use crate::component::roles::Roles;
@@ -58,6 +60,8 @@ pub struct PluginStatus {
     pub rolled_back: Option<String>,
     /// Linear memory of all its instances, in bytes.
     pub memory_bytes: usize,
+    /// What it cost since it was loaded.
+    pub cost: PluginCost,
     /// Instances rebuilt since it was loaded.
     pub restarts: u64,
     /// Live instances.
@@ -86,6 +90,17 @@ pub struct PluginStatus {
     pub closed_hosts: Vec<ClosedHost>,
     /// Its timers, in the order of its manifest.
     pub timers: Vec<TimerStatus>,
+}
+
+/// What a plugin cost since it was loaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PluginCost {
+    /// CPU time of its calls.
+    pub cpu: Duration,
+    /// Its calls to the API servers.
+    pub kube: KubeTraffic,
+    /// Writes, HTTP requests that may change something, and Kubernetes Events.
+    pub effects: u64,
 }
 
 /// A run of a timer that has ended.

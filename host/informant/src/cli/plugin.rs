@@ -1,5 +1,7 @@
 //! `informant plugin list | pause | resume | restart`: inspects and manages the plugins of a running daemon.
 
+mod wide;
+
 use std::io::{self, Write};
 
 use anyhow::Result;
@@ -18,9 +20,20 @@ use crate::runbooks;
 pub(super) struct ListArgs {
     /// Output format
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "table")]
-    output: Format,
+    output: ListFormat,
     #[command(flatten)]
     admin: AdminArgs,
+}
+
+/// Output formats of `informant plugin list`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ListFormat {
+    /// State, pending events and failures.
+    Table,
+    /// What each plugin costs: CPU time, memory, requests to the API server, effects.
+    Wide,
+    /// The JSON of the admin API.
+    Json,
 }
 
 /// `informant plugin pause`, `resume` and `restart`.
@@ -45,9 +58,10 @@ pub(super) fn list(args: &ListArgs) -> Result<Exit> {
     args.admin.with_client(async |client| {
         let plugins: Plugins = client.read("/api/v1/plugins").await?;
         match args.output {
-            Format::Json => output::json(&plugins)?,
-            Format::Table if plugins.items.is_empty() => output::note("No plugins."),
-            Format::Table => output::to_stdout(|out| show(out, &plugins.items))?,
+            ListFormat::Json => output::json(&plugins)?,
+            _ if plugins.items.is_empty() => output::note("No plugins."),
+            ListFormat::Wide => output::to_stdout(|out| wide::show(out, &plugins.items))?,
+            ListFormat::Table => output::to_stdout(|out| show(out, &plugins.items))?,
         }
         Ok(Exit::Done)
     })

@@ -121,7 +121,11 @@ impl InformerLoop {
     /// The last state is the one in the delete; for a tombstone, the last known one.
     fn apply_delete(&mut self, delta: &Delta, object: &DeltaObject) {
         let stored = self.parts.store.delete(object.key());
-        let gone_by = gone_by(object, stored.as_ref()).or(self.listing);
+        // Nothing else needs the versions as numbers.
+        let gone_by = match self.parts.kept_deletes.is_on() {
+            true => gone_by(object, stored.as_ref()).or(self.listing),
+            false => None,
+        };
         let last = object.object().cloned().or(stored);
         // After a reconfiguration the fate of the other objects is known.
         let unknown = (object.is_tombstone() || seeded_bug(SeededBug::EveryDeleteMarked))

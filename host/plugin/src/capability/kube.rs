@@ -36,6 +36,7 @@ use self::api::{KubeAction, KubeAddress, KubeError, KubeErrorCode};
 use self::direct::{Before, DirectWrites};
 use self::gate::Way;
 use self::metrics::KubeSeries;
+pub use self::metrics::KubeTraffic;
 use self::plugin::KubeGrants;
 pub(crate) use self::plugin::{KubePlugin, identity_of};
 use self::uid::SubjectUid;

@@ -7,6 +7,7 @@ use crate::observed::EffectKind;
 use crate::series::{FamilyOf, Labeled, Lazy, SeriesSet};
 
 pub(crate) struct EffectSeries {
+    made: Labeled<2, Counter>,
     effects: Labeled<1, Counter>,
     dropped: Lazy<Counter>,
     refused: Labeled<1, Counter>,
@@ -16,6 +17,7 @@ pub(crate) struct EffectSeries {
 impl Default for EffectSeries {
     fn default() -> EffectSeries {
         EffectSeries {
+            made: Labeled::new(["kind", "result"]),
             effects: Labeled::new(["kind"]),
             dropped: Lazy::default(),
             refused: Labeled::new(["kind"]),
@@ -26,6 +28,11 @@ impl Default for EffectSeries {
 
 impl SeriesSet for EffectSeries {
     const FAMILIES: &'static [FamilyOf<EffectSeries>] = &[
+        FamilyOf::new(
+            "plugin_effects",
+            "Effects of plugins that others may notice, by kind and whether they succeeded",
+            |of| &of.made,
+        ),
         FamilyOf::new(
             "plugin_effects_withheld",
             "Effects that plugins in dry run would have had, by kind",
@@ -48,6 +55,15 @@ impl SeriesSet for EffectSeries {
 }
 
 impl EffectSeries {
+    pub(super) fn count_made(&self, kind: EffectKind, is_ok: bool) {
+        self.made.of([kind.as_str(), if is_ok { "ok" } else { "error" }]).inc();
+    }
+
+    /// Effects so far.
+    pub(super) fn made_so_far(&self) -> u64 {
+        self.made.sum(&[])
+    }
+
     pub(super) fn count(&self, kind: EffectKind) {
         self.effects.of([kind.as_str()]).inc();
     }

@@ -10,6 +10,7 @@ use informant_cache::{BoxFuture, Environment};
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::budget::{Budget, Slice};
+use crate::engine::cpu_meter::CpuMeter;
 use crate::engine::scheduler::PermitSlot;
 use crate::engine::wait::CallTime;
 
@@ -22,6 +23,8 @@ pub(crate) struct CallWatchdog {
     call_time: CallTime,
     permit: PermitSlot,
     slice: Option<Slice>,
+    /// Measures the calls; none: they are not those of a plugin that runs.
+    meter: Option<CpuMeter>,
 }
 
 /// A call was abandoned. The instance is lost with it: wasmtime cannot enter it again.
@@ -42,6 +45,15 @@ impl CallWatchdog {
             abort,
             permit: PermitSlot::default(),
             slice: None,
+            meter: None,
+        }
+    }
+
+    /// The same, which measures the CPU time of the calls.
+    pub(crate) fn metered(self, meter: &CpuMeter) -> CallWatchdog {
+        CallWatchdog {
+            meter: Some(meter.clone()),
+            ..self
         }
     }
 
@@ -65,11 +77,16 @@ impl CallWatchdog {
         self.call_time.begin();
         let mut deadline = None;
         let mut waits_since = None;
+        let mut measured = self.meter.as_ref().and_then(CpuMeter::begin);
         poll_fn(|context| {
             if let (Some(slice), Some(since)) = (&self.slice, waits_since) {
                 slice.waited_since(since);
             }
-            if let Poll::Ready(answer) = call.as_mut().poll(context) {
+            let polled = match &mut measured {
+                Some(measured) => measured.run(|| call.as_mut().poll(context)),
+                None => call.as_mut().poll(context),
+            };
+            if let Poll::Ready(answer) = polled {
                 return Poll::Ready(Ok(answer));
             }
             // The guest does not run: at a tick it has released its permit itself, in a wait it is released here.

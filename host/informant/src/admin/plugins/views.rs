@@ -52,6 +52,19 @@ pub(crate) struct LoadedView {
     pub runner: Option<RunnerView>,
     /// Linear memory of all instances.
     pub memory_bytes: usize,
+    /// CPU time of its calls since it was loaded.
+    #[serde(default)]
+    pub cpu_ms: u64,
+    /// Its calls to the API servers, and the bytes of the documents that it sent and received.
+    #[serde(default)]
+    pub kube_requests: u64,
+    #[serde(default)]
+    pub kube_sent_bytes: u64,
+    #[serde(default)]
+    pub kube_received_bytes: u64,
+    /// Writes, HTTP requests that may change something, and Kubernetes Events.
+    #[serde(default)]
+    pub effects: u64,
     /// Live instances.
     pub instances: usize,
     /// Instances rebuilt.

@@ -90,6 +90,7 @@ pub(crate) async fn send(
         identity: granted.identity(),
         answer_bytes_max: KUBE_ANSWER_BYTES_MAX,
     };
+    let sent_bytes = call.action.document().len();
     let recorded = way.recorder.map(|recorder| (recorder, KubeRequest::from(&call)));
     let answer = match wait::at_most(&*plugin.env, wait_max, api.call(call)).await {
         Ok(answer) => answer,
@@ -100,6 +101,8 @@ pub(crate) async fn send(
             ),
         )),
     };
+    let received_bytes = answer.as_ref().map_or(0, Vec::len);
+    plugin.series.count_bytes(sent_bytes, received_bytes);
     if let Some((recorder, request)) = recorded {
         let reply = answer.clone().map_err(|error| KubeFailure::from(&error));
         recorder.record(Record::Kube(Box::new(request), reply));

@@ -15,6 +15,7 @@ use crate::series::{FamilyOf, Labeled, Lazy, SeriesSet};
 /// The series of one plugin. A call waits for the network, so it can afford to look up its labels.
 pub(crate) struct KubeSeries {
     calls: Labeled<2, Counter>,
+    bytes: Labeled<1, Counter>,
     seconds: Lazy<Histogram>,
     writes: Labeled<2, Counter>,
     waiting: Gauge,
@@ -22,6 +23,16 @@ pub(crate) struct KubeSeries {
     full: Counter,
     spaced: Counter,
     prunes_skipped: Lazy<Counter>,
+}
+
+/// What the calls of one plugin cost the API servers, since it was loaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KubeTraffic {
+    pub requests: u64,
+    /// Of the documents.
+    pub sent_bytes: u64,
+    /// Of the documents in the responses.
+    pub received_bytes: u64,
 }
 
 /// 100 us to 26 s, by factors of four.
@@ -33,6 +44,7 @@ impl Default for KubeSeries {
     fn default() -> KubeSeries {
         KubeSeries {
             calls: Labeled::new(["verb", "result"]),
+            bytes: Labeled::new(["direction"]),
             seconds: Lazy::default(),
             writes: Labeled::new(["verb", "result"]),
             waiting: Gauge::default(),
@@ -50,6 +62,12 @@ impl SeriesSet for KubeSeries {
             "plugin_kube_calls",
             "Calls of plugins to the Kubernetes API, by verb and result",
             |of| &of.calls,
+        ),
+        FamilyOf::with_unit(
+            "plugin_kube",
+            "Bytes of the documents that plugins sent to the Kubernetes API, and of those they received",
+            Unit::Bytes,
+            |of| &of.bytes,
         ),
         FamilyOf::with_unit(
             "plugin_kube",
@@ -96,6 +114,24 @@ impl KubeSeries {
         let result = error.map_or("ok", |error| error.code.as_str());
         self.calls.of([verb.as_str(), result]).inc();
         self.seconds.get_or_make(buckets).observe(time.as_secs_f64());
+    }
+
+    /// Counts the document of a call, and that of its response.
+    pub(super) fn count_bytes(&self, sent: usize, received: usize) {
+        for (direction, bytes) in [("sent", sent), ("received", received)] {
+            if bytes > 0 {
+                self.bytes.of([direction]).inc_by(bytes as u64);
+            }
+        }
+    }
+
+    /// What the plugin's calls cost the API server.
+    pub(super) fn traffic(&self) -> KubeTraffic {
+        KubeTraffic {
+            requests: self.calls.sum(&[]),
+            sent_bytes: self.bytes.sum(&["sent"]),
+            received_bytes: self.bytes.sum(&["received"]),
+        }
     }
 
     /// Counts a deferred write that ended, or is sent again.

@@ -10,7 +10,7 @@ use informant_spec::{InformerGrant, KubeGrant, KubeVerb, PluginSpec, ResourceAtt
 use tokio::sync::Semaphore;
 
 use super::api::{KubeApi, KubeError, KubeErrorCode, KubeWrite};
-use super::metrics::KubeSeries;
+use super::metrics::{KubeSeries, KubeTraffic};
 use super::writes::{OwnCache, OwnWrites, WRITES_LAST, Writes, WritesStatus, WritingKey};
 use crate::capability::parts::{CallAbout, Current, PluginParts};
 use crate::effects::Effects;
@@ -75,6 +75,11 @@ impl KubePlugin {
 
     pub(crate) fn status(&self) -> WritesStatus {
         self.writes.stats()
+    }
+
+    /// What its calls cost the API servers.
+    pub(crate) fn traffic(&self) -> KubeTraffic {
+        self.series.traffic()
     }
 
     /// The first `max` keys whose calls are spaced because they write to one object again and again, and how many there
