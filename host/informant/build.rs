@@ -1,6 +1,6 @@
 //! Finds out which wasmtime is built in, for `informant --version`: wasmtime itself does not say. And puts the script
 //! runner in, the component that `cargo xtask` builds and names in `INFORMANT_EMBED_SCRIPT_RUNNER`; without the
-//! variable it is the one in the target folder, if there is one.
+//! variable it is the one in the target folder, if there is one. So is the dashboard, by `INFORMANT_EMBED_DASHBOARD`.
 
 use std::path::{Path, PathBuf};
 
@@ -10,9 +10,19 @@ const RUNNER: &str = "INFORMANT_EMBED_SCRIPT_RUNNER";
 /// Where cargo puts it, below the target folder.
 const BUILT_RUNNER: &str = "wasm32-wasip2/plugin/informant_script_runner.wasm";
 
+/// The variable that names the folder with the files of the dashboard.
+const DASHBOARD: &str = "INFORMANT_EMBED_DASHBOARD";
+
+/// Where `cargo xtask build` puts them, below the target folder.
+const BUILT_DASHBOARD: &str = "dashboard";
+
+/// The files of the dashboard.
+const DASHBOARD_FILES: [&str; 3] = ["index.html", "app.js", "app.css"];
+
 fn main() {
     name_wasmtime();
     embed_runner();
+    embed_dashboard();
 }
 
 fn name_wasmtime() {
@@ -50,9 +60,37 @@ fn embed_runner() {
 
 /// What `cargo xtask` has left in the target folder.
 fn runner_of_this_build() -> Option<PathBuf> {
+    left_in_target(BUILT_RUNNER)
+}
+
+/// A file or folder of the target folder, if it is there.
+fn left_in_target(path: &str) -> Option<PathBuf> {
     let out = PathBuf::from(std::env::var_os("OUT_DIR")?);
-    let mut files = out.ancestors().map(|folder| folder.join(BUILT_RUNNER));
-    files.find(|file| file.is_file())
+    let mut found = out.ancestors().map(|folder| folder.join(path));
+    found.find(|found| found.exists())
+}
+
+/// Writes `dashboard.rs`, an expression: the names and bytes of the files, if they are there.
+fn embed_dashboard() {
+    println!("cargo::rerun-if-env-changed={DASHBOARD}");
+    let named = std::env::var_os(DASHBOARD).map(PathBuf::from);
+    let is_complete = |folder: &PathBuf| DASHBOARD_FILES.iter().all(|file| folder.join(file).is_file());
+    let built = || left_in_target(BUILT_DASHBOARD).filter(is_complete);
+    let expression = match named.or_else(built) {
+        Some(folder) => {
+            let files = DASHBOARD_FILES.map(|file| {
+                let path = folder.join(file);
+                println!("cargo::rerun-if-changed={}", path.display());
+                format!("({file:?}, include_bytes!({path:?}) as &[u8])")
+            });
+            format!("Some([{}])", files.join(", "))
+        }
+        None => "None".to_owned(),
+    };
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default()).join("dashboard.rs");
+    if let Err(error) = std::fs::write(&out, expression) {
+        println!("cargo::error={}: {error}", out.display());
+    }
 }
 
 /// The version that a Cargo.lock names for a package.

@@ -6,6 +6,7 @@
 //! Every wait is for a condition with a deadline; only load generators, which pace real time, sleep for a fixed time.
 
 pub mod bench;
+pub mod browser;
 pub mod chaos;
 pub mod client;
 pub mod cluster;

@@ -1,10 +1,10 @@
-//! Builds `informant` with the script runner, and generates the bindings of the C SDK.
+//! Builds `informant` with the script runner and the dashboard, and generates the bindings of the C SDK.
 
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
-use crate::{c_bindings, cargo, report, script_runner, workspace, zig};
+use crate::{c_bindings, cargo, dashboard, report, script_runner, workspace, zig};
 
 /// How to build.
 #[derive(clap::Args)]
@@ -29,6 +29,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             bail!("cannot build the script runner: {why}; use --without-scripts to build informant without it")
         }
     }
+    dashboard::build_if_possible()?;
     report::step("building informant (the first build takes several minutes)");
     let mut command = cargo::cargo()?;
     command.args(["build", "--locked", "--package", "informant"]);

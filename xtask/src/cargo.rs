@@ -6,13 +6,16 @@ use std::process::{Command, ExitStatus};
 
 use anyhow::{Context, Result, ensure};
 
-/// A cargo command in the root of the repository, without arguments. It builds `informant` with the script runner, if
-/// that has been built.
+/// A cargo command in the root of the repository, without arguments. It builds `informant` with the script runner and
+/// the dashboard, if these have been built.
 pub(crate) fn cargo() -> Result<Command> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(crate::workspace::root()?);
     if let Some(runner) = crate::script_runner::built() {
         command.env("INFORMANT_EMBED_SCRIPT_RUNNER", runner);
+    }
+    if let Some(folder) = crate::dashboard::built() {
+        command.env("INFORMANT_EMBED_DASHBOARD", folder);
     }
     without_own_variables(&mut command);
     Ok(command)

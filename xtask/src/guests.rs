@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 
-use crate::{c_plugins, cargo, go_plugins, js_tools, report, script_runner, workspace, zig};
+use crate::{c_plugins, cargo, go_plugins, js_tools, npm, report, script_runner, workspace, zig};
 
 /// The target of plugins.
 pub(crate) const TARGET: &str = "wasm32-wasip2";
@@ -41,7 +41,7 @@ pub(crate) fn build_all(args: &Args) -> Result<()> {
         Some(why) => report::skipped("plugins in Go", why),
         None => go_plugins::build_components()?,
     }
-    match js_tools::missing() {
+    match npm::missing() {
         _ if !args.only.is_empty() => Ok(()),
         Some(why) => {
             report::skipped("tools for tests of JavaScript", why);

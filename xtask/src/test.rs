@@ -7,8 +7,8 @@ use std::time::Instant;
 use anyhow::{Result, bail, ensure};
 
 use crate::{
-    book, c_plugins, cargo, chart, cluster_tools, compat, deny, dist, go_plugins, go_tools, guests, js_tools,
-    python_runner, report, schema, script_runner, sim, workspace, zig,
+    book, browser, c_plugins, cargo, chart, cluster_tools, compat, dashboard, deny, dist, go_plugins, go_tools, guests,
+    js_tools, npm, python_runner, report, schema, script_runner, sim, workspace, zig,
 };
 
 /// How to run the checks.
@@ -89,8 +89,18 @@ const STEPS: &[Step] = &[
     },
     Step {
         what: "esbuild, TypeScript, and the JavaScript test kit",
-        missing: js_tools::missing,
+        missing: npm::missing,
         run: |_| js_tools::install_and_test(),
+    },
+    Step {
+        what: "dashboard",
+        missing: npm::missing,
+        run: |_| dashboard::build().map(drop),
+    },
+    Step {
+        what: "browser",
+        missing: browser::missing,
+        run: |_| browser::install_if_missing(),
     },
     Step {
         what: "build",
@@ -332,8 +342,11 @@ fn tests(args: &Args) -> Result<()> {
     if python_runner::missing().is_some() {
         command.env("INFORMANT_TESTS_WITHOUT_PYTHON", "1");
     }
-    if js_tools::missing().is_some() {
+    if npm::missing().is_some() {
         command.env("INFORMANT_TESTS_WITHOUT_JAVASCRIPT", "1");
+    }
+    if !browser::is_there() {
+        command.env("INFORMANT_TESTS_WITHOUT_BROWSER", "1");
     }
     cargo::run(&mut command)
 }

@@ -3,9 +3,10 @@
 //!
 //! ```text
 //! [health] and [admin]: /livez  /readyz[?verbose]  /healthz  /metrics
-//! [admin]:
-//! /api/v1/get/RESOURCE  /api/v1/sources[/ID]  /api/v1/plugins  /api/v1/dead-letters  /api/v1/retries
-//! /api/v1/configuration  /api/v1/replicas  /api/v1/plugins/NAME/{effects,logs,why}  /api/v1/why/RESOURCE
+//! [admin]: /dashboard/
+//! /api/v1/get/RESOURCE  /api/v1/sources[/ID]  /api/v1/plugins[/NAME]  /api/v1/plugins/NAME/{effects,logs,series,why}
+//! /api/v1/why/RESOURCE  /api/v1/calls/RESOURCE  /api/v1/indexes/RESOURCE  /api/v1/dead-letters  /api/v1/retries
+//! /api/v1/configuration  /api/v1/replicas  /api/v1/stream
 //! POST: /api/v1/plugins/NAME/{pause,resume,restart,requeue,trigger,capture}  /api/v1/loglevel
 //! ```
 //!
@@ -14,12 +15,16 @@
 //! socket has the port's routes for processes of this user, which are not asked for more.
 
 mod access;
+mod calls;
 mod capture;
+mod dashboard;
 mod error;
 mod freshness;
 mod health;
+mod index_values;
 mod log_level;
 mod objects;
+mod one_object;
 mod origin;
 pub(crate) mod plugins;
 mod replica_metrics;
@@ -27,6 +32,7 @@ mod replicas;
 mod secrets;
 pub(crate) mod sources;
 mod status_metrics;
+mod stream;
 mod trigger;
 mod why;
 
@@ -69,6 +75,7 @@ pub use self::health::is_ready;
 use self::access::{ReviewParts, Reviews};
 use self::origin::KnownHosts;
 use self::status_metrics::StatusCollector;
+use self::stream::Feed;
 use crate::daemon::{Announcement, Routes, StatusRegistry};
 use crate::metrics::{Metrics, MetricsFormat};
 use crate::runbooks;
@@ -183,6 +190,9 @@ pub(crate) struct AdminState {
     pub(crate) environment: Arc<dyn Environment>,
     streams: Arc<Semaphore>,
     version_waits: Arc<Semaphore>,
+    page_streams: Arc<Semaphore>,
+    /// What clients of the stream share.
+    feed: Arc<Feed>,
     hosts: KnownHosts,
     /// None without TLS, and on the admin socket.
     reviews: Option<Arc<Reviews>>,
@@ -209,6 +219,8 @@ impl AdminState {
             environment,
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
             version_waits: Arc::new(Semaphore::new(VERSION_WAITS_MAX)),
+            page_streams: Arc::new(Semaphore::new(stream::STREAMS_MAX)),
+            feed: Arc::default(),
             hosts: KnownHosts::new(&admin.hosts),
             reviews,
         }
@@ -223,6 +235,15 @@ impl AdminState {
     pub(crate) fn version_wait(&self) -> Result<OwnedSemaphorePermit, AdminError> {
         self.permit(&self.version_waits, "version-waits", || {
             format!("{VERSION_WAITS_MAX} requests are already waiting for a version; try again later")
+        })
+    }
+
+    pub(crate) fn page_stream(&self) -> Result<OwnedSemaphorePermit, AdminError> {
+        self.permit(&self.page_streams, "page-streams", || {
+            format!(
+                "{} streams are already being read; try again later",
+                stream::STREAMS_MAX
+            )
         })
     }
 
@@ -267,10 +288,16 @@ pub fn routes(
 
 fn admin_routes(state: AdminState) -> Router {
     probes()
+        .merge(dashboard::routes())
         .route("/api/v1/get/{*resource}", get(objects::get))
         .route("/api/v1/sources", get(sources::list))
         .route("/api/v1/sources/{id}", get(sources::get))
         .route("/api/v1/plugins", get(plugins::list))
+        .route("/api/v1/plugins/{name}", get(plugins::get))
+        .route("/api/v1/plugins/{name}/series", get(plugins::series))
+        .route("/api/v1/calls/{*resource}", get(calls::calls))
+        .route("/api/v1/indexes/{*resource}", get(index_values::index_values))
+        .route("/api/v1/stream", get(stream::stream))
         .route("/api/v1/plugins/{name}/pause", post(plugins::commands::pause))
         .route("/api/v1/plugins/{name}/resume", post(plugins::commands::resume))
         .route("/api/v1/plugins/{name}/restart", post(plugins::commands::restart))
@@ -341,12 +368,12 @@ const HEALTH_ROUTES: &str =
     "not found; available: /livez /readyz /healthz /metrics; data and actions are on the admin port\n";
 
 /// The answer to another path on the admin port.
-const ADMIN_ROUTES: &str = "not found; available: /livez /readyz /metrics /api/v1/get/RESOURCE /api/v1/sources \
-    /api/v1/sources/ID /api/v1/plugins /api/v1/plugins/NAME/effects /api/v1/plugins/NAME/logs /api/v1/plugins/NAME/why \
-    /api/v1/why/RESOURCE /api/v1/dead-letters /api/v1/retries /api/v1/configuration /api/v1/replicas; by POST: \
-    /api/v1/plugins/NAME/pause /api/v1/plugins/NAME/resume \
-    /api/v1/plugins/NAME/restart /api/v1/plugins/NAME/requeue /api/v1/plugins/NAME/trigger /api/v1/plugins/NAME/capture \
-    /api/v1/loglevel\n";
+const ADMIN_ROUTES: &str = "not found; available: /dashboard/ /livez /readyz /metrics /api/v1/get/RESOURCE /api/v1/sources \
+    /api/v1/sources/ID /api/v1/plugins /api/v1/plugins/NAME /api/v1/plugins/NAME/effects /api/v1/plugins/NAME/logs \
+    /api/v1/plugins/NAME/series /api/v1/plugins/NAME/why /api/v1/why/RESOURCE /api/v1/calls/RESOURCE \
+    /api/v1/indexes/RESOURCE /api/v1/dead-letters /api/v1/retries /api/v1/configuration /api/v1/replicas /api/v1/stream; \
+    by POST: /api/v1/plugins/NAME/pause /api/v1/plugins/NAME/resume /api/v1/plugins/NAME/restart \
+    /api/v1/plugins/NAME/requeue /api/v1/plugins/NAME/trigger /api/v1/plugins/NAME/capture /api/v1/loglevel\n";
 
 async fn metrics(State(state): State<AdminState>, headers: HeaderMap) -> Response {
     let format = MetricsFormat::accepted(&headers);

@@ -1,7 +1,8 @@
 //! The command line: its commands and flags.
 //!
 //! ```text
-//! informant run | dev | check | get | status | why | replicas | explain | log-level | rbac | apiserver | completions
+//! informant run | dev | check | get | status | why | dashboard | replicas | explain | log-level | rbac
+//! informant apiserver | completions
 //! informant state copy
 //! informant plugin new | build | test | compile | inspect | list | effects | logs
 //! informant plugin dead-letters | retries | requeue | trigger | capture | pause | resume | restart
@@ -22,6 +23,7 @@ mod check;
 mod client;
 mod compile;
 mod completions;
+mod dashboard;
 mod dev;
 mod effects;
 mod examples;
@@ -98,6 +100,8 @@ enum Command {
     Get(get::GetArgs),
     /// Show the status of a running `informant run`: configuration, informers, plugins
     Status(status::StatusArgs),
+    /// Open the dashboard of a running `informant run` in a browser
+    Dashboard(dashboard::DashboardArgs),
     /// Show what plugins did to an object, or what one plugin did, and because of what
     Why(why::WhyArgs),
     /// Show the replicas of a running `informant run` with [ha], and which of them acts
@@ -245,6 +249,7 @@ impl Cli {
             Command::Status(args) => status::run(&args),
             Command::Replicas(args) => replicas::run(&args),
             Command::Why(args) => why::run(&args),
+            Command::Dashboard(args) => dashboard::run(args),
             Command::Explain(args) => explain::run(&args),
             Command::LogLevel(args) => log_level::run(&args),
             Command::Rbac(args) => rbac::run(&args),

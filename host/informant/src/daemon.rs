@@ -29,6 +29,7 @@ mod exclude_warnings;
 mod file_content;
 mod file_watch;
 mod ha;
+pub(crate) mod history;
 mod in_process;
 mod informer_supervisor;
 mod overrides;
@@ -37,6 +38,7 @@ mod plugin_content;
 mod plugin_keys;
 mod plugin_supervisor;
 mod resource_follower;
+mod sampler;
 mod section_command;
 mod shared_state;
 mod shared_term;
@@ -205,6 +207,8 @@ impl Daemon {
             let open = stop.clone().run_until_cancelled_owned(open);
             environment.spawn("state-database", Box::pin(supervisors.track_future(open.map(drop))));
         }
+        let sampler = sampler::run(registry.clone(), stop.clone());
+        environment.spawn("history", Box::pin(supervisors.track_future(sampler)));
         let files = FileWatch::start(&environment, stop.clone());
         let channel = config_channel(&environment);
         let reloads = watch::Sender::new(0);

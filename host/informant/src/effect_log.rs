@@ -6,19 +6,20 @@
 //!                              └──▶ another observer, if there is one
 //! ```
 
-use std::collections::{BTreeMap, VecDeque};
+mod rings;
+
 use std::fmt;
-use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use informant_plugin_host::{
-    CallCause, CauseObject, CauseSubject, Effect, EffectKind, EffectObject, KubernetesEvent, ObservedCall,
+    CallCause, CauseObject, CauseSubject, Effect, EffectKind, EffectObject, FailedCall, KubernetesEvent, ObservedCall,
     ObservedDelivery, PluginObserver,
 };
 use jiff::Timestamp;
 
+use self::rings::{Record, Rings};
+pub(crate) use self::rings::{RingsUsage, Selected};
 use crate::escape;
-use crate::sync::lock;
 
 /// Bytes of the record of effects: 16 MiB, some 25,000 of them. Above it the oldest of the plugin with most of them are
 /// dropped, and counted.
@@ -27,14 +28,12 @@ pub(crate) const EFFECT_LOG_BYTES_MAX: usize = 16 << 20;
 /// The longest error that is kept: 512 bytes; the rest is cut.
 const ERROR_BYTES_MAX: usize = 512;
 
-/// Records that are looked at under one lock: 512. Plugins that have effects wait for it.
-const LOCKED_RECORDS_MAX: usize = 512;
+/// Bytes of the record of failed calls: 2 MiB, some 5,000 of them, with the same rule.
+pub(crate) const FAILED_CALLS_BYTES_MAX: usize = 2 << 20;
 
 /// Something that a plugin did.
 #[derive(Debug)]
 pub(crate) struct EffectRecord {
-    /// Each process counts from 0.
-    pub(crate) number: u64,
     pub(crate) at: Timestamp,
     pub(crate) plugin: Box<str>,
     pub(crate) kind: EffectKind,
@@ -53,135 +52,49 @@ pub(crate) struct EffectRecord {
     pub(crate) cause: Option<Arc<CallCause>>,
 }
 
-/// The effects of all plugins of this process. Clones share them.
-#[derive(Clone, Default)]
-pub(crate) struct EffectLog(Arc<Mutex<Log>>);
-
-#[derive(Default)]
-struct Log {
-    rings: BTreeMap<Box<str>, Ring>,
-    bytes: usize,
-    /// The number of the next record.
-    next: u64,
-    dropped: u64,
+/// A call of a handler that failed.
+#[derive(Debug)]
+pub(crate) struct FailedCallRecord {
+    pub(crate) at: Timestamp,
+    pub(crate) plugin: Box<str>,
+    pub(crate) call: FailedCall,
 }
 
-/// The effects of one plugin, oldest first.
-#[derive(Default)]
-struct Ring {
-    records: VecDeque<Arc<EffectRecord>>,
-    bytes: usize,
-}
+/// The effects and failed calls of all plugins of this process. Clones share them.
+#[derive(Clone)]
+pub(crate) struct EffectLog(Arc<Logs>);
 
-/// A part of the record.
-#[derive(Debug, Default)]
-pub(crate) struct SelectedEffects {
-    /// The number of the effect that follows.
-    pub(crate) next: u64,
-    /// Whether there were more than requested; these are the newest.
-    pub(crate) has_more: bool,
-    /// Oldest first.
-    pub(crate) effects: Vec<Arc<EffectRecord>>,
-}
-
-/// How much is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct EffectLogUsage {
-    pub(crate) bytes: usize,
-    pub(crate) records: usize,
-    /// Records that made room for others.
-    pub(crate) dropped: u64,
+struct Logs {
+    effects: Rings<EffectRecord>,
+    failed: Rings<FailedCallRecord>,
 }
 
 impl EffectLog {
-    /// Keeps an effect that was not withheld.
-    fn add(&self, plugin: &str, effect: &Effect, at: Timestamp) {
-        let mut record = EffectRecord::new(plugin, effect, at);
-        let mut log = lock(&self.0);
-        record.number = log.next;
-        log.next += 1;
-        log.bytes += record.size_bytes();
-        if !log.rings.contains_key(plugin) {
-            log.rings.insert(plugin.into(), Ring::default());
-        }
-        if let Some(ring) = log.rings.get_mut(plugin) {
-            ring.bytes += record.size_bytes();
-            ring.records.push_back(Arc::new(record));
-        }
-        while log.bytes > EFFECT_LOG_BYTES_MAX && log.drop_one() {}
+    /// How much is kept of effects.
+    pub(crate) fn usage(&self) -> RingsUsage {
+        self.0.effects.usage()
     }
 
-    pub(crate) fn usage(&self) -> EffectLogUsage {
-        let log = lock(&self.0);
-        EffectLogUsage {
-            bytes: log.bytes,
-            records: log.rings.values().map(|ring| ring.records.len()).sum(),
-            dropped: log.dropped,
-        }
-    }
-
-    /// The newest `max` effects from number `from` on that are meant, of one plugin or of all. A number of an earlier
-    /// process may be larger than any here, and means all.
+    /// The newest `max` effects from number `from` on that are meant, of one plugin or of all. See [`Rings::select`].
     pub(crate) fn select(
         &self,
         plugin: Option<&str>,
-        (from, max): (u64, usize),
-        mut is_meant: impl FnMut(&EffectRecord) -> bool,
-    ) -> SelectedEffects {
-        let (next, plugins) = {
-            let log = lock(&self.0);
-            let names: Vec<Box<str>> = match plugin {
-                Some(name) => vec![name.into()],
-                None => log.rings.keys().cloned().collect(),
-            };
-            (log.next, names)
-        };
-        let from = if from > next { 0 } else { from };
-        let mut effects = Vec::new();
-        for plugin in plugins {
-            // One more shows that there are more.
-            self.select_of(&plugin, from..next, max.saturating_add(1), &mut is_meant, &mut effects);
-        }
-        effects.sort_unstable_by_key(|record| record.number);
-        let more = effects.len().saturating_sub(max);
-        effects.drain(..more);
-        SelectedEffects {
-            next,
-            has_more: more > 0,
-            effects,
-        }
+        from_max: (u64, usize),
+        is_meant: impl FnMut(&EffectRecord) -> bool,
+    ) -> Selected<EffectRecord> {
+        self.0.effects.select(plugin, from_max, is_meant)
     }
 
-    /// Adds the newest `max` effects of one plugin that are meant.
-    fn select_of(
+    /// The newest `max` failed calls that are meant.
+    pub(crate) fn failed(
         &self,
-        plugin: &str,
-        mut numbers: Range<u64>,
         max: usize,
-        is_meant: &mut impl FnMut(&EffectRecord) -> bool,
-        selected: &mut Vec<Arc<EffectRecord>>,
-    ) {
-        let end = selected.len().saturating_add(max);
-        while !numbers.is_empty() {
-            let log = lock(&self.0);
-            let Some(ring) = log.rings.get(plugin) else { return };
-            let older = ring.records.partition_point(|record| record.number < numbers.end);
-            let looked_at = ring.records.range(..older).rev().take(LOCKED_RECORDS_MAX);
-            let mut oldest = None;
-            for record in looked_at.take_while(|record| numbers.contains(&record.number)) {
-                oldest = Some(record.number);
-                if selected.len() < end && is_meant(record) {
-                    selected.push(Arc::clone(record));
-                }
-            }
-            match oldest {
-                Some(number) if selected.len() < end => numbers.end = number,
-                _ => return,
-            }
-        }
+        is_meant: impl FnMut(&FailedCallRecord) -> bool,
+    ) -> Vec<Arc<FailedCallRecord>> {
+        self.0.failed.select(None, (0, max), is_meant).records
     }
 
-    /// An observer that adds what it is told, and passes it on.
+    /// An observer that adds what it receives, and passes it on.
     pub(crate) fn recorder(&self, next: Option<Arc<dyn PluginObserver>>) -> Arc<dyn PluginObserver> {
         Arc::new(EffectRecorder {
             log: self.clone(),
@@ -190,29 +103,10 @@ impl EffectLog {
     }
 }
 
-impl Log {
-    /// Drops the oldest record of the plugin with most bytes, so that one with many does not displace those of others.
-    fn drop_one(&mut self) -> bool {
-        let largest = self.rings.iter_mut().max_by_key(|(_, ring)| ring.bytes);
-        let Some((name, ring)) = largest else { return false };
-        let dropped = ring.records.pop_front();
-        let bytes = dropped.map_or(0, |record| record.size_bytes());
-        ring.bytes -= bytes;
-        self.bytes -= bytes;
-        self.dropped += 1;
-        if ring.records.is_empty() {
-            let name = name.clone();
-            self.rings.remove(&name);
-        }
-        bytes > 0
-    }
-}
-
 impl EffectRecord {
     fn new(plugin: &str, effect: &Effect, at: Timestamp) -> EffectRecord {
         let cut = |error: &String| escape::cut(error, ERROR_BYTES_MAX).into_owned();
         EffectRecord {
-            number: 0,
             at,
             plugin: plugin.into(),
             kind: effect.kind,
@@ -230,8 +124,10 @@ impl EffectRecord {
             cause: effect.cause.clone(),
         }
     }
+}
 
-    /// What it takes in memory. The cause, which the effects of one call share, counts for each.
+impl Record for EffectRecord {
+    /// The cause, which the effects of one call share, counts for each.
     fn size_bytes(&self) -> usize {
         let texts = [&self.verb, &self.cluster, &self.url, &self.grant];
         let texts: usize = texts.iter().map(|text| text.len()).sum();
@@ -272,6 +168,29 @@ fn cause_bytes(cause: &CallCause) -> usize {
     size_of::<CallCause>() + cause.version.len() + subject + related
 }
 
+impl Record for FailedCallRecord {
+    fn size_bytes(&self) -> usize {
+        let source = self.call.source.as_ref().map_or(0, |source| {
+            source.informer.len() + source.cluster.len() + source.resource.len()
+        });
+        let key = self
+            .call
+            .key
+            .as_ref()
+            .map_or(0, |key| key.name().len() + key.namespace().len());
+        size_of::<FailedCallRecord>() + self.plugin.len() + self.call.error.len() + source + key
+    }
+}
+
+impl Default for EffectLog {
+    fn default() -> EffectLog {
+        EffectLog(Arc::new(Logs {
+            effects: Rings::new(EFFECT_LOG_BYTES_MAX),
+            failed: Rings::new(FAILED_CALLS_BYTES_MAX),
+        }))
+    }
+}
+
 impl fmt::Debug for EffectLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("EffectLog").field(&self.usage()).finish()
@@ -304,10 +223,26 @@ impl PluginObserver for EffectRecorder {
 
     fn had_effect(&self, plugin: &str, effect: &Effect, is_withheld: bool) {
         if !is_withheld && effect.is_noticeable() {
-            self.log.add(plugin, effect, Timestamp::now());
+            let record = EffectRecord::new(plugin, effect, Timestamp::now());
+            self.log.0.effects.add(plugin, record);
         }
         if let Some(next) = &self.next {
             next.had_effect(plugin, effect, is_withheld);
+        }
+    }
+
+    fn failed(&self, plugin: &str, call: &FailedCall) {
+        let record = FailedCallRecord {
+            at: Timestamp::now(),
+            plugin: plugin.into(),
+            call: FailedCall {
+                error: escape::cut(&call.error, ERROR_BYTES_MAX).into_owned(),
+                ..call.clone()
+            },
+        };
+        self.log.0.failed.add(plugin, record);
+        if let Some(next) = &self.next {
+            next.failed(plugin, call);
         }
     }
 

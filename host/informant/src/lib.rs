@@ -19,7 +19,8 @@
 //!
 //! ```layers
 //! sync vital_task
-//! activities age config_file directories effect_log escape exit files key_file kube_api memory_limit metrics recorded runbooks
+//! activities age config_file directories effect_log escape exit files
+//! key_file kube_api memory_limit metrics recorded runbooks
 //! cluster http_client logging rbac replicas script_runners server
 //! guests
 //! daemon

@@ -35,7 +35,7 @@ use dev::DevLines;
 use informant_plugin_host::GUEST_TARGET;
 use json::JsonLines;
 use recent::KeepRecent;
-pub(crate) use recent::recent_lines;
+pub(crate) use recent::{RecentLine, recent_lines};
 
 /// Informant's crates, whose names begin the targets of their lines.
 const CRATES: [&str; 10] = [

@@ -22,6 +22,7 @@ pub(crate) use server::{ConnectionEnd, ListenerMetrics, ServerMetrics};
 pub(crate) use text_format::MetricsFormat;
 
 use self::process::ProcessCollector;
+pub(crate) use self::process::resident_bytes;
 
 use crate::sync::lock;
 

@@ -33,7 +33,7 @@ mod sync {
     pub(super) use std::sync::atomic::{AtomicBool, Ordering};
 }
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -70,7 +70,7 @@ use crate::instance::{DeniedMemory, Instance};
 use crate::metrics::PluginCounters;
 use crate::observed::Observed;
 use crate::runtime::Runtime;
-use crate::status::{PluginState, Reload};
+use crate::status::PluginState;
 use crate::sync::lock;
 use crate::text::truncated;
 
@@ -225,6 +225,7 @@ impl PluginContext {
                 restarts: 0,
                 reloads: 0,
                 last_reload: None,
+                reloads_so_far: VecDeque::new(),
                 last_error: None,
             }),
             outcomes,
@@ -426,10 +427,7 @@ impl PluginContext {
         let now = self.now();
         let mut status = self.status();
         status.last_error = Some((now, truncated(&because)));
-        status.last_reload = Some(Reload {
-            at: now,
-            refused: Some(truncated(&because)),
-        });
+        status.reloaded(now, Some(truncated(&because)));
         status.rolled_back = Some(truncated(&because));
         drop(status);
         self.counters.reloaded("rolled-back");

@@ -36,6 +36,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use informant_cache::{Awaited, Catalog, Moment};
+use informant_object::SourceId;
 use informant_spec::PluginSpec;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
@@ -53,8 +54,8 @@ use self::http::client::HttpClient;
 use self::kube::api::KubeApi;
 use self::kv::key_value::KeyValue;
 use self::parts::{
-    CallAbout, CallEnd, CallPart, CallStart, Capability, CapabilityTask, Current, HandledEvent, HostPart,
-    InstanceParts, PluginParts,
+    CallEnd, CallPart, CallStart, Capability, CapabilityTask, Current, HandledEvent, HostPart, InstanceParts,
+    PluginParts,
 };
 use self::permission::{CallKind, MayUse};
 
@@ -212,9 +213,9 @@ macro_rules! capabilities {
 
         impl CallCapabilities {
             /// A call of this kind begins. What the last one has changed and left behind is dropped.
-            pub(crate) fn begin(&mut self, kind: CallKind, about: CallAbout<'_>) {
+            pub(crate) fn begin(&mut self, kind: CallKind, source: Option<SourceId>) {
                 let permissions = kind.permissions();
-                $(self.$name.begin(CallStart { about, may_use: permissions.$name });)*
+                $(self.$name.begin(CallStart { source, may_use: permissions.$name });)*
             }
 
             /// The call is over. Returns what it is to change, which is nothing if it failed.

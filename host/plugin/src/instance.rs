@@ -16,14 +16,14 @@ use std::time::Duration;
 
 use informant_cache::listener::Tick;
 use informant_cache::{Awaited, Reason};
-use informant_object::{KeyRef, SourceId};
+use informant_object::SourceId;
 use jiff::Timestamp;
 use wasmtime::{Engine, Store};
 
 use crate::bindings::exports::informant::plugin::reconciler::Request;
 use crate::bindings::exports::informant::plugin::timer_handler;
 use crate::bindings::informant::plugin::types::{self, Call, Failure, ObjectRef};
-use crate::capability::parts::{CallAbout, CallEnd};
+use crate::capability::parts::CallEnd;
 use crate::capability::permission::CallKind;
 use crate::capability::{CallEffects, InitEffects};
 use crate::capture::Tape;
@@ -61,9 +61,9 @@ pub(crate) struct DeniedMemory {
 
 /// Calls a function of a role, whose export has this name. None if the component lacks the role.
 macro_rules! call {
-    ($self:ident, $role:ident, $kind:expr, $about:expr, $export:literal, $function:ident($($argument:ident),*)) => {{
+    ($self:ident, $role:ident, $kind:expr, $source:expr, $export:literal, $function:ident($($argument:ident),*)) => {{
         let guest = $self.exports.$role.as_ref()?;
-        begin(&mut $self.store, $kind, $about);
+        begin(&mut $self.store, $kind, $source);
         let answer = $self.watchdog.run(pin!(guest.$function(&mut $self.store, $($argument),*))).await;
         Some($self.finish($export, answer))
     }};
@@ -83,7 +83,7 @@ impl Instance {
     ) -> Result<Instance, LoadProblem> {
         let mut store = GuestState::store(engine, resources, &watchdog, component.script.as_deref());
         let watchdog = watchdog.with_budget(&store.data().budget);
-        begin(&mut store, CallKind::Start, CallAbout::default());
+        begin(&mut store, CallKind::Start, None);
         let made = watchdog.run(pin!(component.pre().instantiate_async(&mut store))).await;
         let instance = match made {
             Ok(Ok(instance)) => instance,
@@ -130,7 +130,7 @@ impl Instance {
     }
 
     pub(crate) async fn describe(&mut self, context: &[u8]) -> Called<Result<Vec<u8>, String>> {
-        begin(&mut self.store, CallKind::Describe, CallAbout::default());
+        begin(&mut self.store, CallKind::Describe, None);
         let answer = self
             .watchdog
             .run(pin!(self.exports.lifecycle.call_describe(&mut self.store, context)))
@@ -146,7 +146,7 @@ impl Instance {
         context: &[u8],
         before: &mut InitEffects,
     ) -> Called<Result<(), Failure>> {
-        begin(&mut self.store, kind, CallAbout::default());
+        begin(&mut self.store, kind, None);
         self.store.data_mut().capabilities.continue_init(before);
         let answer = self
             .watchdog
@@ -164,7 +164,7 @@ impl Instance {
             self,
             events,
             CallKind::Event,
-            there(&about),
+            Some(about.source),
             "on-add",
             call_on_add(about, call, object)
         )?;
@@ -184,7 +184,7 @@ impl Instance {
             self,
             events,
             CallKind::Event,
-            there(&about),
+            Some(about.source),
             "on-update",
             call_on_update(about, call, old, object)
         )?;
@@ -204,7 +204,7 @@ impl Instance {
             self,
             events,
             CallKind::Event,
-            of_source(about.source),
+            Some(about.source),
             "on-delete",
             call_on_delete(about, call, last, unknown)
         )?;
@@ -218,10 +218,6 @@ impl Instance {
         request: Request,
         object: Option<&[u8]>,
     ) -> Option<Called<Handled>> {
-        let is_there = match object {
-            Some(_) => there(&about),
-            None => of_source(about.source),
-        };
         let call = Call {
             reason: request.reason,
             attempt: request.attempt,
@@ -231,7 +227,7 @@ impl Instance {
             self,
             reconciler,
             CallKind::Event,
-            is_there,
+            Some(about.source),
             "reconcile",
             call_reconcile(about, request, object)
         )?;
@@ -248,14 +244,7 @@ impl Instance {
             missed: tick.missed,
             attempt,
         };
-        let called = call!(
-            self,
-            timer,
-            CallKind::Event,
-            CallAbout::default(),
-            "on-timer",
-            call_on_timer(tick)
-        )?;
+        let called = call!(self, timer, CallKind::Event, None, "on-timer", call_on_timer(tick))?;
         self.observe("on-timer", seen, &called, |()| None);
         Some(called)
     }
@@ -266,7 +255,7 @@ impl Instance {
             self,
             sync,
             CallKind::Event,
-            of_source(source),
+            Some(source),
             "on-synced",
             call_on_synced(source, call)
         )?;
@@ -275,14 +264,7 @@ impl Instance {
     }
 
     pub(crate) async fn index(&mut self, about: ObjectRef<'_>, object: &[u8]) -> Option<Called<IndexAnswer>> {
-        call!(
-            self,
-            index,
-            CallKind::Index,
-            CallAbout::default(),
-            "index",
-            call_index(about, object)
-        )
+        call!(self, index, CallKind::Index, None, "index", call_index(about, object))
     }
 
     /// Whether it has the role `reconciler`.
@@ -299,7 +281,7 @@ impl Instance {
     /// transferred, which does not cost the instance.
     pub(crate) async fn save(&mut self) -> Option<Called<Result<Vec<u8>, Failure>>> {
         let guest = self.exports.state.as_ref()?;
-        begin(&mut self.store, CallKind::Swap, CallAbout::default());
+        begin(&mut self.store, CallKind::Swap, None);
         self.store.set_hostcall_fuel(usize::MAX);
         let answer = self.watchdog.run(pin!(guest.call_save(&mut self.store))).await;
         self.store.set_hostcall_fuel(TRANSFER_BYTES_MAX);
@@ -309,14 +291,7 @@ impl Instance {
     }
 
     pub(crate) async fn restore(&mut self, state: &[u8]) -> Option<Called<Result<(), Failure>>> {
-        let called = call!(
-            self,
-            state,
-            CallKind::Swap,
-            CallAbout::default(),
-            "restore",
-            call_restore(state)
-        )?;
+        let called = call!(self, state, CallKind::Swap, None, "restore", call_restore(state))?;
         self.observe("restore", None, &called, |()| None);
         Some(called)
     }
@@ -439,28 +414,11 @@ impl Reported for Failure {
     }
 }
 
-/// A call about an object that is there.
-fn there<'a>(about: &ObjectRef<'a>) -> CallAbout<'a> {
-    let key = KeyRef::new(about.namespace, about.name);
-    CallAbout {
-        object: Some((key, about.uid)),
-        ..of_source(about.source)
-    }
-}
-
-/// A call about a source, or an object of it that is gone.
-fn of_source(source: u32) -> CallAbout<'static> {
-    CallAbout {
-        source: Some(SourceId(source)),
-        object: None,
-    }
-}
-
-/// Starts the limits of one call of this kind.
-fn begin(store: &mut Store<GuestState>, kind: CallKind, about: CallAbout<'_>) {
+/// Starts the limits of one call of this kind, about an object of `source` if there is one.
+fn begin(store: &mut Store<GuestState>, kind: CallKind, source: Option<u32>) {
     store.set_epoch_deadline(1);
     let state = store.data_mut();
-    state.capabilities.begin(kind, about);
+    state.capabilities.begin(kind, source.map(SourceId));
     state.limiter.begin();
     state.budget.begin();
 }

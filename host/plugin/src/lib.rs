@@ -94,11 +94,11 @@ pub use bindings::CONTRACT;
 pub use capability::Services;
 pub use capability::http::client::{HttpBody, HttpCall, HttpClient, HttpError, HttpErrorCode, HttpFuture, HttpPermit};
 pub use capability::http::{ClosedHost, forbidden_address};
+pub use capability::kube::KubeTraffic;
 pub use capability::kube::api::{
     KubeAction, KubeAddress, KubeApi, KubeCall, KubeDelete, KubeError, KubeErrorCode, KubeFuture, KubeList,
     KubePatchKind, KubePropagation, KubePurpose, KubeWrite,
 };
-pub use capability::kube::KubeTraffic;
 pub use capability::kube::writes::{WritesStatus, WritingKey};
 pub use capability::kv::key_value::{KeyValue, KvChange, KvHandled, KvHeld, KvOpening, KvSpace, KvUsage, NoKeys};
 pub use capture::{
@@ -122,8 +122,8 @@ pub use error::{HostError, LoadError, LoadProblem, ManifestError, RunnerProblem}
 pub use host::{HostOptions, Inspection, PluginHost};
 pub use metrics::PluginMetrics;
 pub use observed::{
-    CallCause, CallResult, CauseObject, CauseSubject, Effect, EffectKind, EffectObject, KubernetesEvent, ObservedCall,
-    ObservedDelivery, ObservedSubject, PluginObserver,
+    CallCause, CallResult, CauseObject, CauseSubject, Effect, EffectKind, EffectObject, FailedCall, KubernetesEvent,
+    ObservedCall, ObservedDelivery, ObservedSubject, PluginObserver,
 };
 pub use output::GUEST_TARGET;
 pub use plugin::{Plugin, PreparedChange, Stopped, Swapped};

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use informant_cache::listener::{DeliveryOutcome, Tick};
 use informant_cache::{Moment, SourceInfo};
-use informant_object::{KeyRef, SourceId};
+use informant_object::{Key, KeyRef, SourceId};
 
 pub(crate) use self::cause::CurrentCause;
 pub use self::cause::{CallCause, CauseObject, CauseSubject};
@@ -43,6 +43,9 @@ pub trait PluginObserver: fmt::Debug + Send + Sync {
 
     /// A plugin had an effect, or would have had it without dry run (`is_withheld`).
     fn had_effect(&self, _plugin: &str, _effect: &Effect, _is_withheld: bool) {}
+
+    /// A delivery has failed: in its call, or in what the call committed.
+    fn failed(&self, _plugin: &str, _call: &FailedCall) {}
 
     /// A call has recorded a Kubernetes Event, and succeeded.
     fn recorded(&self, _plugin: &str, _event: &KubernetesEvent) {}
@@ -99,6 +102,22 @@ pub struct ObservedDelivery<'a> {
     pub attempt: u32,
     pub took: Duration,
     pub outcome: &'a DeliveryOutcome,
+}
+
+/// A delivery that failed.
+#[derive(Clone, Debug)]
+pub struct FailedCall {
+    /// Whose object it was about. None: it was removed meanwhile, or the call was that of a timer.
+    pub source: Option<SourceInfo>,
+    /// None: the source is synced, or a timer was due.
+    pub key: Option<Key>,
+    /// `add`, `update`, `delete`, `sync` or `timer`.
+    pub event: &'static str,
+    /// 0 for the first call for an event; each retry adds 1.
+    pub attempt: u32,
+    /// `retryable`, `requeued`, `permanent`, `trap` or `timeout`.
+    pub result: &'static str,
+    pub error: String,
 }
 
 /// A Kubernetes Event that a call has recorded.
@@ -170,7 +189,7 @@ pub struct EffectObject {
     pub resource: String,
     /// Empty for a cluster-scoped object.
     pub namespace: String,
-    /// Empty if the API server made the name, and has not told it.
+    /// Empty if the API server made the name, and has not returned it.
     pub name: String,
     /// Empty: the object itself.
     pub subresource: String,

@@ -341,6 +341,7 @@ impl Plugin {
             instances: status.live(),
             reloads: status.reloads,
             last_reload: status.last_reload.clone(),
+            reloads_so_far: status.reloads_so_far.iter().cloned().collect(),
             last_error: status.last_error.clone(),
             stuck_on: status.stuck_on().cloned(),
             pending: stats.pending,

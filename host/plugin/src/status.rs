@@ -70,6 +70,8 @@ pub struct PluginStatus {
     pub reloads: u64,
     /// The last reload: of a component, or of a section that needs a new instance.
     pub last_reload: Option<Reload>,
+    /// The last reloads, at most 10, oldest first.
+    pub reloads_so_far: Vec<Reload>,
     /// The last error (a failed reload, a trap, a timeout) and its time.
     pub last_error: Option<(Moment, String)>,
     /// The call that has been running longest.
@@ -133,6 +135,9 @@ pub struct Reload {
     pub at: Moment,
     /// Why the old version keeps running; none if the reload succeeded.
     pub refused: Option<String>,
+    /// The version that runs since, and its digest.
+    pub version: String,
+    pub digest: Digest,
 }
 
 /// A running call.

@@ -15,7 +15,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
 use crate::capability::Services;
-use crate::capability::parts::{ActorWaker, CallAbout, CallStart, PluginParts};
+use crate::capability::parts::{ActorWaker, CallStart, PluginParts};
 use crate::capability::permission::MayUse;
 use crate::clock::WallClock;
 use crate::component::runner::RunnerSources;
@@ -159,12 +159,9 @@ impl TestParts {
 }
 
 /// A call about an object of this source.
-pub(crate) fn call_about(source: Option<u32>, may_use: MayUse) -> CallStart<'static> {
+pub(crate) fn call_about(source: Option<u32>, may_use: MayUse) -> CallStart {
     CallStart {
-        about: CallAbout {
-            source: source.map(SourceId),
-            object: None,
-        },
+        source: source.map(SourceId),
         may_use,
     }
 }

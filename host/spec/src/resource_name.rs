@@ -86,7 +86,7 @@ impl FromStr for ResourceName {
 }
 
 impl ResourceName {
-    /// Whether it may mean `resource`, as far as that can be told without discovery: it is its plural, or a singular
+    /// Whether it may mean `resource`, as far as that can be known without discovery: it is its plural, or a singular
     /// or kind for which that is [guessed](guessed_plural).
     #[must_use]
     pub fn may_mean(&self, resource: &GroupVersionResource) -> bool {

@@ -13,6 +13,7 @@ mod clusters;
 mod comeback;
 mod console_blocks;
 mod custom_resources;
+mod dashboard;
 mod deploy;
 mod dry_run;
 mod durable;

@@ -34,7 +34,7 @@ const ACCESS_ROLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/kusto
 
 /// Creates two namespaces with a pod and a Secret each, and two users: alice reads pods and Secrets of `team-a` and
 /// operates Informant, bob reads pods of `team-b` and sees Informant's status.
-async fn prepare(cluster: &Cluster) -> Result<()> {
+pub(crate) async fn prepare(cluster: &Cluster) -> Result<()> {
     let client = cluster.client().await?;
     for team in ["team-a", "team-b"] {
         client
@@ -71,13 +71,13 @@ async fn prepare(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-async fn token(cluster: &Cluster, user: &str, more: &[&str]) -> Result<String> {
+pub(crate) async fn token(cluster: &Cluster, user: &str, more: &[&str]) -> Result<String> {
     let args = [&["create", "token", user, "-n", "default"], more].concat();
     Ok(kubectl(cluster, &args).await?.trim().to_owned())
 }
 
 /// `informant run` with the rights that `informant rbac` prints, and where its two servers listen.
-async fn informant(cluster: &Cluster) -> Result<(Process, SocketAddr, SocketAddr)> {
+pub(crate) async fn informant(cluster: &Cluster) -> Result<(Process, SocketAddr, SocketAddr)> {
     let (config, rights) = (
         cluster.folder().join("secured.toml"),
         cluster.folder().join("rights.yaml"),

@@ -9,7 +9,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use super::Target;
-use crate::{cargo, guests, pip, script_runner, workspace, zig};
+use crate::{cargo, dashboard, guests, pip, script_runner, workspace, zig};
 
 /// The pinned package, which makes zig cargo's linker and C compiler. PyPI has it as a program, next to zig.
 const PACKAGE: (&str, &str) = ("cargo-zigbuild", "0.24.0");
@@ -33,6 +33,8 @@ pub(super) struct Build {
     renamed: Vec<(PathBuf, String)>,
     /// The script runner, which is embedded in the programs.
     runner: PathBuf,
+    /// The folder of the dashboard, which is, too.
+    dashboard: PathBuf,
 }
 
 impl Build {
@@ -52,6 +54,7 @@ impl Build {
             epoch,
             zigbuild: install()?,
             runner: PathBuf::new(),
+            dashboard: dashboard::build()?,
         };
         let mut command = cargo::cargo()?;
         script_runner::build_with(build.reproducible(&mut command))?;
@@ -67,6 +70,7 @@ impl Build {
         command.env("CARGO_ZIGBUILD_ZIG_PATH", zig::install()?);
         command.env("CARGO_ZIGBUILD_CACHE_DIR", self.folder.join("zig"));
         command.env("INFORMANT_EMBED_SCRIPT_RUNNER", &self.runner);
+        command.env("INFORMANT_EMBED_DASHBOARD", &self.dashboard);
         command.args([
             "zigbuild",
             "--locked",

@@ -126,6 +126,7 @@ fn in_second_checkout(checkout: &Path, args: &Args) -> Result<()> {
     let mut command = cargo::cargo()?;
     command.current_dir(checkout).env("CARGO_TARGET_DIR", &target);
     command.env_remove("INFORMANT_EMBED_SCRIPT_RUNNER");
+    command.env_remove("INFORMANT_EMBED_DASHBOARD");
     command.args([
         "run",
         "--quiet",

@@ -75,6 +75,12 @@ impl IndexContents {
         }
     }
 
+    /// The values of the object at `key`, sorted.
+    pub(crate) fn values_of(&self, key: KeyRef<'_>) -> Vec<String> {
+        let values = self.values.get(&key).map_or(&[][..], |values| &values.slice);
+        values.iter().map(|value| value.to_string()).collect()
+    }
+
     /// Objects that have at least one value.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -119,7 +119,7 @@ impl StoredValues {
         }
     }
 
-    fn iter(&self) -> impl Iterator<Item = (IndexSlot, &str)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (IndexSlot, &str)> {
         self.as_slice().iter().map(|kept| (kept.slot, &*kept.value))
     }
 

@@ -6,12 +6,14 @@
 //! neither snapshots nor the time.
 
 mod bytes;
+mod causes;
 #[cfg(test)]
 mod check;
 mod left_to_cursors;
 
 use informant_object::{KeyRef, SourceId};
 
+use self::causes::Causes;
 use crate::delivery::Awaited;
 use crate::delivery::lanes::{Lane, LaneSet};
 use crate::delivery::spacing::{CallSpacing, Ended};
@@ -43,6 +45,7 @@ pub(super) struct Queue {
     /// A call is about what is there now, whatever led to it: states fold, and the first cause is its reason.
     pub(super) is_level_triggered: bool,
     pub(super) counters: ListenerCounters,
+    causes: Causes,
     /// Sources and lanes of keys that count for sync but were deleted before the first attempt, or wait as suspects.
     pub(super) vanished_unattempted: Vec<(SourceId, Lane)>,
     /// The limit on bytes was reached, and usage is still above half of it.
@@ -66,6 +69,7 @@ impl Queue {
             always_keyed: false,
             is_level_triggered: false,
             counters: ListenerCounters::default(),
+            causes: Causes::default(),
             vanished_unattempted: Vec::new(),
             over_bytes_limit: false,
             pending_events_max: options.pending_events_max,
@@ -400,7 +404,7 @@ impl Queue {
             exact_old: exact_old && rest.is_empty(),
             seen_unknown,
             is_suspect,
-            cause: first.cause.clone(),
+            cause: self.causes.first(id),
         };
         if slot.key().is_some() {
             self.spacing.record(slot.hash, now);
@@ -461,6 +465,8 @@ impl Queue {
             false => ended.given_up(),
         });
         (slot.calls, slot.failures) = (0, 0);
+        self.causes.advance(id);
+        let slot = self.slots.get(id);
         let is_resumed = slot.first.end().is_some_and(|end| end.resumed);
         match self.make_ready(id) {
             // The cursors wait for each delete from an earlier process.
@@ -506,6 +512,7 @@ impl Queue {
         self.bytes -= slot.bytes_from(1);
         let rest = std::mem::take(&mut slot.rest);
         self.states -= rest.len();
+        self.causes.fold(id);
         for state in rest {
             match self.slots.find(hash, Subject::of(place.0, place.1, &state)) {
                 Some(id) => self.fold_into(id, state),
@@ -546,6 +553,7 @@ impl Queue {
     fn remove(&mut self, id: SlotId) -> usize {
         let waiting = self.slots.get(id).waiting();
         let slot = self.slots.remove(id);
+        self.causes.remove(id);
         self.states -= 1 + slot.rest.len();
         self.failing -= usize::from(slot.retry.is_some());
         self.draining -= usize::from(slot.drains_first);

@@ -139,8 +139,8 @@ impl Listener {
             self.queue.counters.left_to_cursor += 1;
             return;
         }
-        let mut state = State::new(What::Is(object), Why::Asked, Reason::Related, received);
-        state.cause = Some(Arc::clone(cause));
+        let state = State::new(What::Is(object.clone()), Why::Asked, Reason::Related, received);
         self.queue.enqueue((source, lane), Known::Maybe(None), state);
+        self.queue.add_cause(source, object.key(), cause);
     }
 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use informant_object::{Key, KeyRef, Object, Projection};
 
-use crate::listener::{Notification, RelatedCause, Tick};
+use crate::listener::{Notification, Tick};
 use crate::seeded_bug::{SeededBug, seeded_bug};
 use crate::{Moment, Reason, Snapshot};
 
@@ -54,8 +54,6 @@ pub(super) struct State {
     pub(super) is_unstored: bool,
     /// A related object has changed, too: a call is due whatever has changed in this one.
     pub(super) has_cause: bool,
-    /// The related object whose change led to the call; the first one, if there were several.
-    pub(super) cause: Option<Arc<RelatedCause>>,
 }
 
 /// What a state is.
@@ -152,7 +150,6 @@ impl State {
             drops_old: false,
             is_unstored: false,
             has_cause: false,
-            cause: None,
         }
     }
 
@@ -370,7 +367,6 @@ impl State {
         self.was_selected |= newer.was_selected;
         self.owed_to_sync |= newer.owed_to_sync;
         self.reason = newer.reason;
-        self.cause = self.cause.take().or(newer.cause);
         match (&mut self.what, newer.what) {
             (What::Is(_), What::Is(_)) if seeded_bug(SeededBug::FoldLosesLastState) && is_older_update => {}
             (What::Is(older), What::Is(object)) => {

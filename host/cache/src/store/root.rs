@@ -101,6 +101,23 @@ impl Root {
         }
     }
 
+    /// See [`Snapshot::values_of`](super::Snapshot::values_of).
+    pub(super) fn values_of(&self, name: &str, key: KeyRef<'_>) -> Result<Vec<String>, IndexError> {
+        let stored = self.objects.get(&key);
+        if name == NAMESPACE_INDEX {
+            return Ok(stored.map(|_| key.namespace.to_owned()).into_iter().collect());
+        }
+        if let Some(slot) = self.slot(name) {
+            let values = stored.into_iter().flat_map(|stored| stored.values.iter());
+            let of_slot = values.filter(|(of, _)| usize::from(*of) == slot);
+            return Ok(of_slot.map(|(_, value)| value.to_string()).collect());
+        }
+        match &self.external[self.external_slot(name)?].1 {
+            Some(contents) => Ok(contents.values_of(key)),
+            None => Err(IndexError::NotReady { name: name.to_owned() }),
+        }
+    }
+
     /// The position of the native index called `name`.
     pub(super) fn slot(&self, name: &str) -> Option<usize> {
         self.functions.iter().position(|function| function.name() == name)

@@ -137,6 +137,25 @@ impl Snapshot {
         Ok(std::iter::successors(next(after), move |last| next(Some(last))))
     }
 
+    /// The values of the object at `key` in the index called `index`, sorted; none if it is not there, or if the index
+    /// failed on it.
+    ///
+    /// # Errors
+    /// As [`by_index`](Self::by_index).
+    pub fn values_of(&self, index: &str, key: KeyRef<'_>) -> Result<Vec<String>, IndexError> {
+        self.0.values_of(index, key)
+    }
+
+    /// The objects with this name: in `namespace`, without a namespace, or if none is given in any. Visits all objects
+    /// without one.
+    pub fn named<'a>(&'a self, name: &'a str, namespace: Option<&'a str>) -> impl Iterator<Item = &'a Object> {
+        let found = namespace.map(|namespace| [namespace, ""].map(|namespace| self.get(KeyRef::new(namespace, name))));
+        let all = namespace
+            .is_none()
+            .then(|| self.iter().filter(move |object| object.name() == name));
+        found.into_iter().flatten().flatten().chain(all.into_iter().flatten())
+    }
+
     /// The names of all indexes, ready or not, sorted.
     #[must_use]
     pub fn index_names(&self) -> Vec<String> {

@@ -27,6 +27,7 @@ pub(crate) use self::reviews::{ReviewParts, Reviews};
 use self::rights::Requirement;
 pub(super) use self::rights::Right;
 use super::AdminState;
+use super::dashboard;
 use super::error::{AdminError, Code};
 
 #[derive(Debug, Clone)]
@@ -78,6 +79,9 @@ pub(super) async fn check_access(State(state): State<AdminState>, request: Reque
     let Some(reviews) = state.reviews.clone() else {
         return next.run(with_caller(request, Caller::Unknown)).await;
     };
+    if dashboard::is_file(request.uri().path()) {
+        return next.run(with_caller(request, Caller::Unknown)).await;
+    }
     if rights::is_probe(&request) {
         return without_details(next.run(request).await);
     }
@@ -104,7 +108,7 @@ async fn admit(state: &AdminState, reviews: &Reviews, mut request: Request) -> R
     let parameter = parameter.map_or("", |(_, value)| value);
     match rights::required(request.method(), path.as_ref().map(MatchedPath::as_str), parameter) {
         Requirement::Right(right) => state.authorize(&caller, &right).await?,
-        Requirement::OfObjects | Requirement::Nothing => {}
+        Requirement::OfObjects | Requirement::OfTopics | Requirement::Nothing => {}
         Requirement::Never => {
             let message = format!("{} is not allowed on {}", request.method(), request.uri().path());
             return Err(AdminError::new(Code::MethodNotAllowed, message));

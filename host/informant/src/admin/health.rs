@@ -88,6 +88,14 @@ pub fn is_ready(registry: &StatusRegistry) -> bool {
     passes(&checks(registry))
 }
 
+/// What readiness waits for: `plugin/greeter: loading`.
+pub(super) fn not_ready(registry: &StatusRegistry) -> Vec<String> {
+    let failed = checks(registry)
+        .into_iter()
+        .filter(|check| !check.passed && check.gating == Gating::Yes);
+    failed.map(|check| format!("{}: {}", check.name, check.text)).collect()
+}
+
 fn passes(checks: &[ReadinessCheck]) -> bool {
     checks.iter().all(|check| check.passed || check.gating != Gating::Yes)
 }

@@ -1,4 +1,4 @@
-//! `/api/v1/plugins`, `/api/v1/dead-letters` and `/api/v1/retries`: the status of each plugin ([`views`]), commands
+//! `/api/v1/plugins`, `/api/v1/dead-letters` and `/api/v1/retries`: the status of each plugin ([`views()`]), commands
 //! ([`commands`]), the events on which they failed ([`failures`]), what they would have done ([`effects`]), and their
 //! last log lines ([`logs`]).
 //!
@@ -26,13 +26,16 @@ mod views;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Path, State};
 use informant_cache::listener::{DeadLetter, ListenerStats, RetriedKey, SlowedKey};
 use informant_cache::{Catalog, Environment, IndexFeedHandle, Moment};
 use informant_object::SourceId;
 use informant_plugin_host::{
-    ClosedHost, Compiling, KvUsage, Plugin, PluginState, PluginStatus, RunnerStatus, StuckOn, TimerStatus, WritingKey,
+    ClosedHost, Compiling, KvUsage, Plugin, PluginState, PluginStatus, Reload, RunnerStatus, StuckOn, TimerStatus,
+    WritingKey,
 };
+
+use jiff::{SignedDuration, Timestamp};
 
 pub(crate) use self::commands::{Paused, RequeueRequest, Requeued, Restarted, Resumed};
 pub(crate) use self::effects::{EffectView, EffectsView};
@@ -40,8 +43,8 @@ pub(crate) use self::failures::{DeadLettersView, FailedEventView, RetriesView};
 pub(crate) use self::logs::{LogLineView, LogsView};
 use self::views::KvView;
 pub(crate) use self::views::{
-    ClosedHostView, DeadLetterView, LoadedView, PluginView, Plugins, RETRIES_SHOWN_MAX, ReloadView, RetryView,
-    RunnerView, SLOWED_SHOWN_MAX, SUSPECTS_SHOWN_MAX, SlowedView, StuckView, TimerView, WritingKeyView,
+    ClosedHostView, DeadLetterView, LoadedView, PastReloadView, PluginView, Plugins, RETRIES_SHOWN_MAX, ReloadView,
+    RetryView, RunnerView, SLOWED_SHOWN_MAX, SUSPECTS_SHOWN_MAX, SlowedView, StuckView, TimerView, WritingKeyView,
 };
 use super::AdminState;
 use super::error::{AdminError, Code};
@@ -50,10 +53,38 @@ use crate::daemon::{PluginEntry, PluginPhase, StatusRegistry};
 use crate::runbooks::{self, Runbook};
 
 pub(super) async fn list(State(state): State<AdminState>) -> Json<Plugins> {
+    Json(Plugins { items: views(&state) })
+}
+
+/// All plugins, by name.
+pub(super) fn views(state: &AdminState) -> Vec<PluginView> {
     let entries = state.registry.plugins();
     let catalog = state.registry.catalog();
     let items = entries.iter().map(|entry| item(entry, catalog, &*state.environment));
-    Json(Plugins { items: items.collect() })
+    items.collect()
+}
+
+/// One plugin.
+pub(super) async fn get(
+    State(state): State<AdminState>,
+    Path(name): Path<String>,
+) -> Result<Json<PluginView>, AdminError> {
+    let entry = known(&state.registry, &name)?;
+    Ok(Json(item(&entry, state.registry.catalog(), &*state.environment)))
+}
+
+/// The last hour of a plugin.
+pub(super) async fn series(
+    State(state): State<AdminState>,
+    Path(name): Path<String>,
+) -> Result<Json<serde_json::Value>, AdminError> {
+    known(&state.registry, &name)?;
+    let series = state.registry.history().of_plugin(&name);
+    let series = series.ok_or_else(|| {
+        let message = format!("nothing of the last hour of plugin {name} is kept yet; try again in 10 s");
+        AdminError::new(Code::NotReady, message)
+    })?;
+    Ok(Json(super::stream::series_json(&series)))
 }
 
 /// The plugin named `name`, in whatever phase.
@@ -223,6 +254,11 @@ fn of_plugin(status: &PluginStatus, listener: &ListenerStats, now: Moment) -> Lo
             error: reload.refused.clone(),
             age_ms: age_ms(now, reload.at),
         }),
+        reload_history: status
+            .reloads_so_far
+            .iter()
+            .map(|reload| past_reload(reload, now))
+            .collect(),
         compiling: None,
         pending: listener.pending,
         oldest_pending_ms: listener.oldest_pending.map(|read| age_ms(now, read)),
@@ -262,6 +298,18 @@ fn of_plugin(status: &PluginStatus, listener: &ListenerStats, now: Moment) -> Lo
             age_ms: age_ms(now, *when),
         }),
         stuck_on: None,
+    }
+}
+
+fn past_reload(reload: &Reload, now: Moment) -> PastReloadView {
+    let ago = SignedDuration::try_from(now - reload.at).unwrap_or_default();
+    let at = Timestamp::now().checked_sub(ago).unwrap_or(Timestamp::UNIX_EPOCH);
+    PastReloadView {
+        time: format!("{at:.0}"),
+        result: if reload.refused.is_none() { "ok" } else { "refused" }.to_owned(),
+        version: reload.version.clone(),
+        sha256: reload.digest.to_string(),
+        error: reload.refused.clone(),
     }
 }
 

@@ -97,9 +97,13 @@ pub(super) fn others(state: &AdminState) -> Option<(String, Vec<OtherReplica>)> 
 }
 
 pub(super) async fn list(State(state): State<AdminState>) -> Json<ReplicasView> {
+    Json(view(&state))
+}
+
+pub(super) fn view(state: &AdminState) -> ReplicasView {
     let now = state.environment.boot_now();
     let own_digest = state.registry.configuration().digest.clone();
-    Json(match state.registry.replicas() {
+    match state.registry.replicas() {
         ReplicasStatus::Alone => ReplicasView {
             standing: "alone".to_owned(),
             ..ReplicasView::default()
@@ -119,7 +123,17 @@ pub(super) async fn list(State(state): State<AdminState>) -> Json<ReplicasView> 
             }
             view
         }
-    })
+    }
+}
+
+impl ReplicaView {
+    /// The same, as if it had been seen now.
+    pub(super) fn without_age(&self) -> Self {
+        Self {
+            seen_ms: 0,
+            ..self.clone()
+        }
+    }
 }
 
 fn of_group(group: &GroupStatus, own_digest: &str, now: Moment) -> ReplicasView {

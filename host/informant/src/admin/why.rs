@@ -17,33 +17,26 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
 use axum::{Extension, Json};
 use informant_plugin_host::{CauseObject, CauseSubject, EffectKind};
-use informant_spec::{GroupVersionResource, ResourceName};
+use informant_spec::GroupVersionResource;
 use serde::{Deserialize, Serialize};
 
 use super::AdminState;
-use super::access::{Caller, Right};
-use super::error::{AdminError, Code, ResourceRight};
+use super::access::Caller;
+use super::error::{AdminError, Code};
+use super::one_object::{OneObject, OneObjectQuery, rights_to_get};
 use super::plugins;
 use super::replicas::{self, OtherReplica};
-use crate::effect_log::{EffectRecord, SelectedEffects};
+use crate::effect_log::{EffectRecord, Selected};
 
 /// Effects in one answer: 1,000, the newest.
 const EFFECTS_MAX: usize = 1_000;
 
-/// Kinds of causes (cluster, resource and namespace) for which an answer asks whether the caller may get them: 32. Those
-/// of further kinds are not shown.
-const CAUSES_REVIEWED_MAX: usize = 32;
+/// Effects of one message of a stream: 100, the newest.
+const STREAMED_MAX: usize = 100;
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ObjectQuery {
-    name: String,
-    /// None: in any namespace, or a cluster-scoped object.
-    namespace: Option<String>,
-    cluster: Option<String>,
-    #[serde(default)]
-    from: u64,
-}
+/// Kinds of causes (cluster, resource and namespace) for which an answer asks whether the caller may get them: 32.
+/// Those of further kinds are not shown.
+const CAUSES_REVIEWED_MAX: usize = 32;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -162,19 +155,19 @@ pub(super) async fn of_object(
     State(state): State<AdminState>,
     Extension(caller): Extension<Caller>,
     Path(resource): Path<String>,
-    query: Result<Query<ObjectQuery>, QueryRejection>,
+    query: Result<Query<OneObjectQuery>, QueryRejection>,
 ) -> Result<Json<WhyView>, AdminError> {
-    let Query(query) = query.map_err(|error| AdminError::new(Code::Invalid, error.body_text()))?;
-    let asked = ResourceName::parse(&resource).map_err(|error| AdminError::new(Code::Invalid, error.to_string()))?;
-    let selected = state
-        .registry
-        .effects()
-        .select(None, (query.from, EFFECTS_MAX), |record| {
-            query.means(record) && resource_of(record).is_some_and(|of| asked.may_mean(&of))
-        });
-    for right in query.rights(&state, &asked, &selected) {
-        state.authorize(&caller, &right).await?;
-    }
+    let (object, from) = OneObject::of(&resource, query)?;
+    let is_meant = |record: &EffectRecord| {
+        let target = record.object.as_ref();
+        target.is_some_and(|target| object.is(&record.cluster, &target.resource, &target.namespace, &target.name))
+    };
+    let selected = state.registry.effects().select(None, (from, EFFECTS_MAX), is_meant);
+    let of_records = selected
+        .records
+        .iter()
+        .filter_map(|record| Some((record.cluster.clone(), resource_of(record)?)));
+    object.authorize(&state, &caller, of_records).await?;
     let shown = causes_shown(&state, &caller, &selected).await?;
     Ok(Json(view(&state, &selected, |place| shown.contains(&place))))
 }
@@ -188,68 +181,25 @@ pub(super) async fn of_plugin(
     let Query(query) = query.map_err(|error| AdminError::new(Code::Invalid, error.body_text()))?;
     let effects = state.registry.effects();
     let selected = effects.select(Some(&name), (query.from, EFFECTS_MAX), |_| true);
-    if selected.effects.is_empty() {
+    if selected.records.is_empty() {
         plugins::known(&state.registry, &name)?;
     }
     Ok(Json(view(&state, &selected, |_| true)))
 }
 
-impl ObjectQuery {
-    fn means(&self, record: &EffectRecord) -> bool {
-        let Some(object) = &record.object else { return false };
-        object.name == self.name
-            && self
-                .namespace
-                .as_ref()
-                .is_none_or(|namespace| *namespace == object.namespace)
-            && self.cluster.as_ref().is_none_or(|cluster| *cluster == record.cluster)
-    }
-
-    /// To get the object, of each resource that `asked` may mean; if it means none that is known, of the one that it
-    /// suggests.
-    fn rights(&self, state: &AdminState, asked: &ResourceName, selected: &SelectedEffects) -> BTreeSet<Right> {
-        let Some(reviewing) = state.reviewing_cluster() else {
-            return BTreeSet::new();
-        };
-        let of_records = selected
-            .effects
-            .iter()
-            .filter_map(|record| Some((record.cluster.clone(), resource_of(record)?)));
-        let of_sources = state.registry.catalog().all().into_iter().filter_map(|source| {
-            let info = source.info();
-            let resource = GroupVersionResource::parse(&info.resource)?;
-            let is_meant = asked.may_mean(&resource) && self.cluster.as_ref().is_none_or(|own| *own == info.cluster);
-            is_meant.then(|| (info.cluster.clone(), resource))
-        });
-        let mut meant: BTreeSet<_> = of_records.chain(of_sources).collect();
-        if meant.is_empty() {
-            meant.insert((self.cluster.clone().unwrap_or_default(), asked.guessed()));
-        }
-        let namespace = self.namespace.as_deref().unwrap_or_default();
-        let rights = meant.into_iter().flat_map(|(cluster, resource)| {
-            let elsewhere =
-                (cluster != reviewing && !cluster.is_empty()).then(|| Right::own("get", "clusters", &cluster));
-            elsewhere
-                .into_iter()
-                .chain([right_to_get(&resource, namespace, &self.name)])
-        });
-        rights.collect()
-    }
+/// The effects of a plugin from number `next` on, for a stream: the newest 100 at first. None if there are none.
+pub(super) fn message(state: &AdminState, plugin: &str, next: &mut u64) -> Option<String> {
+    let selected = state
+        .registry
+        .effects()
+        .select(Some(plugin), (*next, STREAMED_MAX), |_| true);
+    *next = selected.next;
+    let items: Vec<WhyItem> = selected.records.iter().map(|record| item(record, &|_| true)).collect();
+    (!items.is_empty()).then(|| serde_json::json!({ "items": items }).to_string())
 }
 
 fn resource_of(record: &EffectRecord) -> Option<GroupVersionResource> {
     GroupVersionResource::parse(&record.object.as_ref()?.resource)
-}
-
-fn right_to_get(resource: &GroupVersionResource, namespace: &str, name: &str) -> Right {
-    Right::Resource(ResourceRight {
-        verb: "get".to_owned(),
-        group: resource.group.clone(),
-        resource: resource.plural.clone(),
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-        ..ResourceRight::default()
-    })
 }
 
 /// Cluster, resource and namespace of a cause.
@@ -269,10 +219,10 @@ fn place_of(object: &CauseObject) -> Place {
 async fn causes_shown(
     state: &AdminState,
     caller: &Caller,
-    selected: &SelectedEffects,
+    selected: &Selected<EffectRecord>,
 ) -> Result<BTreeSet<Place>, AdminError> {
     let mut shown = BTreeMap::new();
-    for object in selected.effects.iter().flat_map(|record| objects_of_cause(record)) {
+    for object in selected.records.iter().flat_map(|record| objects_of_cause(record)) {
         let place = place_of(object);
         if shown.contains_key(&place) || shown.len() >= CAUSES_REVIEWED_MAX {
             continue;
@@ -298,8 +248,7 @@ async fn may_get(
     let Some(resource) = GroupVersionResource::parse(resource) else {
         return Ok(false);
     };
-    let elsewhere = (cluster != reviewing && !cluster.is_empty()).then(|| Right::own("get", "clusters", cluster));
-    for right in elsewhere.into_iter().chain([right_to_get(&resource, namespace, "")]) {
+    for right in rights_to_get(reviewing, cluster, &resource, namespace, "") {
         match state.authorize(caller, &right).await {
             Ok(()) => {}
             Err(error) if error.code == Code::Forbidden => return Ok(false),
@@ -321,7 +270,7 @@ fn objects_of_cause(record: &EffectRecord) -> Vec<&CauseObject> {
         .collect()
 }
 
-fn view(state: &AdminState, selected: &SelectedEffects, is_shown: impl Fn(Place) -> bool) -> WhyView {
+fn view(state: &AdminState, selected: &Selected<EffectRecord>, is_shown: impl Fn(Place) -> bool) -> WhyView {
     let (replica, others) = replicas::others(state).unzip();
     WhyView {
         replica,
@@ -329,7 +278,7 @@ fn view(state: &AdminState, selected: &SelectedEffects, is_shown: impl Fn(Place)
         next: selected.next,
         dropped: state.registry.effects().usage().dropped,
         more: selected.has_more,
-        items: selected.effects.iter().map(|record| item(record, &is_shown)).collect(),
+        items: selected.records.iter().map(|record| item(record, &is_shown)).collect(),
     }
 }
 

@@ -75,6 +75,11 @@ impl AdminArgs {
         done
     }
 
+    /// A connection of its own to the daemon.
+    pub(super) async fn connect(&self) -> Result<AdminClient> {
+        AdminClient::connect(self, &Target::of(self)?).await
+    }
+
     /// The namespace that the context of the kubeconfig names, if it names one.
     pub(super) fn context_namespace(&self) -> Option<String> {
         self.identity.context_namespace()

@@ -41,6 +41,22 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("status", &["informant status", "informant status -o json"]),
+    (
+        "dashboard",
+        &[
+            "informant dashboard",
+            "informant dashboard --informant-namespace informant",
+            "informant dashboard --no-browser --port 8090",
+        ],
+    ),
+    (
+        "why",
+        &[
+            "informant why deployment/web -n shop",
+            "informant why configmap web-settings -n shop --follow",
+            "informant why --plugin labeler -o json",
+        ],
+    ),
     ("replicas", &["informant replicas", "informant replicas -o json"]),
     ("explain", &["informant explain", "informant explain dead-letters"]),
     (

@@ -38,6 +38,8 @@ fn help_names_every_command() {
       check        Validate a configuration, its plugins, and the permissions it needs
       get          Show objects from the cache of a running `informant run`
       status       Show the status of a running `informant run`: configuration, informers, plugins
+      dashboard    Open the dashboard of a running `informant run` in a browser
+      why          Show what plugins did to an object, or what one plugin did, and because of what
       replicas     Show the replicas of a running `informant run` with [ha], and which of them acts
       explain      Print what to do about a problem, by its code in the log, in `informant status` and in alerts
       log-level    Show or change the log level of a running `informant run`
@@ -306,7 +308,7 @@ fn help_of_plugin_list() {
 
     Options:
       -o, --output <FORMAT>
-              Output format [default: table] [possible values: table, json]
+              Output format [default: table] [possible values: table, wide, json]
           --admin <ADDRESS:PORT|https://HOST:PORT>
               The daemon's admin server: plain HTTP, or HTTPS with your token [default: the admin socket of this user if it is there, [admin] in the configuration, 127.0.0.1:8089]
       -c, --config <FILE>

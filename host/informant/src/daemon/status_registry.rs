@@ -18,6 +18,7 @@ use super::acting::{Acting, Term};
 use super::cluster_registry::ClusterRegistry;
 use super::configuration::{Configuration, Section};
 use super::exclude_warnings::ExcludeWarnings;
+use super::history::History;
 use super::section_command::{Reply, SectionResult};
 use crate::effect_log::EffectLog;
 use crate::replicas::{Group, GroupStatus, pod_of};
@@ -41,6 +42,7 @@ struct Parts {
     replicas: Replicas,
     /// What plugins have done.
     effects: EffectLog,
+    history: History,
 }
 
 /// The group of replicas, with `[ha]`.
@@ -177,6 +179,7 @@ impl StatusRegistry {
             acting: watch::Sender::new(Acting::Yes(Arc::new(Term::default()))),
             replicas: Replicas::default(),
             effects: EffectLog::default(),
+            history: History::default(),
         }))
     }
 
@@ -207,6 +210,10 @@ impl StatusRegistry {
     pub fn plugin(&self, name: &str) -> Option<Arc<PluginEntry>> {
         let plugins = self.0.plugins.read().unwrap_or_else(PoisonError::into_inner);
         plugins.get(name).cloned()
+    }
+
+    pub(crate) fn history(&self) -> &History {
+        &self.0.history
     }
 
     pub(crate) fn effects(&self) -> &EffectLog {

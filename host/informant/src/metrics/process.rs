@@ -75,6 +75,12 @@ impl Collector for ProcessCollector {
     }
 }
 
+/// The resident memory of this process. None if the system does not tell (not Linux).
+pub(crate) fn resident_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    bytes(&status, "VmRSS:").map(|bytes| bytes as u64)
+}
+
 /// A field of `/proc/PID/status`, which counts in units of 1,024 bytes.
 fn bytes(status: &str, field: &str) -> Option<f64> {
     let value = status.lines().find_map(|line| line.strip_prefix(field))?;

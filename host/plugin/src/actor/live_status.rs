@@ -1,6 +1,6 @@
 //! The mutable part of a plugin's status, and that of each of its instances.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -82,10 +82,30 @@ pub(crate) struct LiveStatus {
     pub(crate) restarts: u64,
     pub(crate) reloads: u64,
     pub(crate) last_reload: Option<Reload>,
+    /// At most [`RELOADS_KEPT_MAX`], oldest first.
+    pub(crate) reloads_so_far: VecDeque<Reload>,
     pub(crate) last_error: Option<(Moment, String)>,
 }
 
+/// Reloads of one plugin that are remembered: 10. The oldest is dropped.
+const RELOADS_KEPT_MAX: usize = 10;
+
 impl LiveStatus {
+    /// A reload has ended.
+    pub(crate) fn reloaded(&mut self, at: Moment, refused: Option<String>) {
+        let reload = Reload {
+            at,
+            refused,
+            version: self.manifest.version.clone(),
+            digest: self.digest,
+        };
+        if self.reloads_so_far.len() >= RELOADS_KEPT_MAX {
+            self.reloads_so_far.pop_front();
+        }
+        self.reloads_so_far.push_back(reload.clone());
+        self.last_reload = Some(reload);
+    }
+
     /// The plugin's state: the worst of its instances' states, that it stands by or is paused, or that its calls fail.
     pub(crate) fn state(&self) -> PluginState {
         use PluginState::{Failing, Loaded, Paused, Restarting, Running, Standby};

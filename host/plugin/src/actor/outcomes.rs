@@ -19,6 +19,7 @@ use crate::actor::mailbox::{ActorCommand, CommandSender};
 use crate::actor::streak::Streak;
 use crate::capability::parts::HandledEvent;
 use crate::metrics::{EventCounters, PluginCounters};
+use crate::observed::{FailedCall, PluginObserver};
 use crate::runtime::Runtime;
 use crate::sync::lock;
 
@@ -30,6 +31,7 @@ pub(crate) struct Outcomes {
     listener: ListenerHandle,
     catalog: Catalog,
     env: Arc<dyn Environment>,
+    observer: Option<Arc<dyn PluginObserver>>,
     on_failure: Mutex<OnFailure>,
     /// Commands to the event actor, once there is one.
     actor: OnceLock<CommandSender>,
@@ -82,6 +84,7 @@ impl Outcomes {
             listener,
             catalog,
             env: Arc::clone(&runtime.env),
+            observer: runtime.services.observer.clone(),
             on_failure: Mutex::new(on_failure),
             actor: OnceLock::new(),
         }
@@ -93,6 +96,30 @@ impl Outcomes {
 
     pub(crate) fn set_on_failure(&self, on_failure: OnFailure) {
         *lock(&self.on_failure) = on_failure;
+    }
+
+    fn observe_failure(&self, event: &EndedEvent<'_>, outcome: &DeliveryOutcome) {
+        let Some(observer) = &self.observer else { return };
+        let error = match outcome {
+            DeliveryOutcome::Permanent(error)
+            | DeliveryOutcome::Retryable(error)
+            | DeliveryOutcome::RetryAfter(error, _)
+            | DeliveryOutcome::Trapped(error)
+            | DeliveryOutcome::TimedOut(error) => error,
+            DeliveryOutcome::Ok
+            | DeliveryOutcome::RequeueAfter(_)
+            | DeliveryOutcome::Filtered
+            | DeliveryOutcome::NotReady(_) => return,
+        };
+        let call = FailedCall {
+            source: self.catalog.info(event.source),
+            key: event.key.map(KeyRef::to_key),
+            event: event.event,
+            attempt: event.attempt,
+            result: outcome.as_str(),
+            error: error.clone(),
+        };
+        observer.failed(self.counters.plugin(), &call);
     }
 
     /// The plugin has an event actor from now on.
@@ -160,6 +187,7 @@ impl Answers {
                 self.failed.push(result);
             }
             log_failure(outcomes, event, &outcome, on_failure);
+            outcomes.observe_failure(event, &outcome);
             if let DeliveryOutcome::Permanent(message) = &outcome
                 && on_failure == OnFailure::Quarantine
             {

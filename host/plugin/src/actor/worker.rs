@@ -193,7 +193,7 @@ impl EventWorker {
             _ => false,
         };
         self.buffers.cache_is_behind = version.manifest.reconciler.is_some() && context.is_behind(delivery);
-        let may_act = context.effects.is_observed() && config.spec.may_act();
+        let may_act = config.spec.may_act();
         let ended = match instance.as_mut().filter(|_| !is_outdated) {
             Some(instance) => {
                 capture.begin(instance.tape(), began, version.component.digest);

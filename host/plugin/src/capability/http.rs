@@ -169,7 +169,7 @@ impl Capability for HttpPlugin {
 impl CallPart for HttpCaller {
     type Effects = ();
 
-    fn begin(&mut self, call: CallStart<'_>) {
+    fn begin(&mut self, call: CallStart) {
         self.hooks.may_use = call.may_use;
         // A request of an earlier call that still runs has its own reference.
         self.hooks.pauses = None;

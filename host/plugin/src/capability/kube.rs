@@ -39,7 +39,6 @@ use self::metrics::KubeSeries;
 pub use self::metrics::KubeTraffic;
 use self::plugin::KubeGrants;
 pub(crate) use self::plugin::{KubePlugin, identity_of};
-use self::uid::SubjectUid;
 use self::writes::{CallWrites, KubeEffects};
 use crate::bindings::informant::plugin::kube::{
     self, Address, ApiError, Child, Children, ObjectPage, Owner, PatchKind,
@@ -83,7 +82,6 @@ pub(crate) struct KubeCaller {
     may_use: MayUse,
     /// What the current call is about.
     subject: CallSubject,
-    about: SubjectUid,
     time: CallTime,
     /// Whether an event ends only when the cache has seen its deferred writes.
     awaits_writes: bool,
@@ -154,7 +152,6 @@ impl Capability for KubePlugin {
             grants: Arc::clone(grants),
             may_use: Ok(()),
             subject: CallSubject::new(&self.catalog),
-            about: SubjectUid::default(),
             time: instance.time.clone(),
             awaits_writes: instance.manifest.awaits_writes(),
             awaits_direct: instance.manifest.reconciler.is_some(),
@@ -186,11 +183,10 @@ impl Capability for KubePlugin {
 impl CallPart for KubeCaller {
     type Effects = KubeEffects;
 
-    fn begin(&mut self, call: CallStart<'_>) {
+    fn begin(&mut self, call: CallStart) {
         self.may_use = call.may_use;
-        self.subject.set(call.about.source);
-        self.about.set(call.about);
-        (self.has_children, self.lacks_children) = (false, self.plugin.awaits_write(call.about));
+        self.subject.set(call.source);
+        (self.has_children, self.lacks_children) = (false, self.plugin.awaits_write(&self.cause));
         self.deferred.clear();
         self.changed.clear();
     }

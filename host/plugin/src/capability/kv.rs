@@ -140,7 +140,7 @@ impl Capability for KvPlugin {
 impl CallPart for KvCaller {
     type Effects = Option<CallChanges>;
 
-    fn begin(&mut self, call: CallStart<'_>) {
+    fn begin(&mut self, call: CallStart) {
         self.may_use = call.may_use;
         self.init_is_dry_run = None;
         self.used = None;

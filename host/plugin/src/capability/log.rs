@@ -88,8 +88,8 @@ impl Capability for LogPlugin {
 impl CallPart for LogCaller {
     type Effects = ();
 
-    fn begin(&mut self, call: CallStart<'_>) {
-        self.subject.set(call.about.source);
+    fn begin(&mut self, call: CallStart) {
+        self.subject.set(call.source);
     }
 
     fn finish(&mut self, _end: CallEnd) {

@@ -89,7 +89,7 @@ impl Capability for MetricsPlugin {
 impl CallPart for MetricsCaller {
     type Effects = Option<CallMetrics>;
 
-    fn begin(&mut self, call: CallStart<'_>) {
+    fn begin(&mut self, call: CallStart) {
         self.may_use = call.may_use;
         self.changes = None;
     }

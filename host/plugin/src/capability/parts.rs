@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use informant_cache::listener::DeliveryOutcome;
 use informant_cache::{BoxFuture, Catalog, Environment, Moment, UnknownSource};
-use informant_object::{Key, KeyRef, SourceId};
+use informant_object::{Key, SourceId};
 use informant_spec::PluginSpec;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
@@ -109,7 +109,7 @@ pub(crate) trait CallPart {
     type Effects: Default;
 
     /// A call begins. What the last one has left behind is dropped.
-    fn begin(&mut self, call: CallStart<'_>);
+    fn begin(&mut self, call: CallStart);
 
     /// The call is over. Returns what it is to change, which is nothing if it failed.
     fn finish(&mut self, end: CallEnd) -> Self::Effects;
@@ -142,17 +142,10 @@ pub(crate) struct InstanceParts<'a> {
 
 /// A call that begins.
 #[derive(Clone, Copy)]
-pub(crate) struct CallStart<'a> {
-    pub(crate) about: CallAbout<'a>,
-    pub(crate) may_use: MayUse,
-}
-
-/// What a call is about.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct CallAbout<'a> {
+pub(crate) struct CallStart {
+    /// The source that it is about, or whose object.
     pub(crate) source: Option<SourceId>,
-    /// An object of the source, if it is there.
-    pub(crate) object: Option<(KeyRef<'a>, &'a str)>,
+    pub(crate) may_use: MayUse,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

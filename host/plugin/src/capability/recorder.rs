@@ -133,9 +133,9 @@ impl Capability for RecorderPlugin {
 impl CallPart for RecorderCaller {
     type Effects = Vec<RecordedEvent>;
 
-    fn begin(&mut self, call: CallStart<'_>) {
+    fn begin(&mut self, call: CallStart) {
         self.may_use = call.may_use;
-        self.subject.set(call.about.source);
+        self.subject.set(call.source);
         self.recorded.clear();
     }
 

@@ -114,9 +114,9 @@ impl Capability for StorePlugin {
 impl CallPart for StoreReader {
     type Effects = ();
 
-    fn begin(&mut self, call: CallStart<'_>) {
+    fn begin(&mut self, call: CallStart) {
         self.may_use = call.may_use;
-        self.subject.set(call.about.source);
+        self.subject.set(call.source);
         self.awaited = None;
     }
 

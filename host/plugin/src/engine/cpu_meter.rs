@@ -88,7 +88,9 @@ impl MeasuredCall<'_> {
 impl Drop for MeasuredCall<'_> {
     fn drop(&mut self) {
         let nanos = u64::try_from(self.used.as_nanos()).unwrap_or(u64::MAX);
-        self.nanos.0.fetch_add(nanos.saturating_mul(self.weight), Ordering::Relaxed);
+        self.nanos
+            .0
+            .fetch_add(nanos.saturating_mul(self.weight), Ordering::Relaxed);
     }
 }
 
@@ -135,7 +137,10 @@ mod tests {
         call.run(|| spin(Duration::from_millis(5)));
         drop(call);
         let used = nanos.get();
-        assert!(used >= Duration::from_millis(10) && used < Duration::from_millis(20), "{used:?}");
+        assert!(
+            used >= Duration::from_millis(10) && used < Duration::from_millis(20),
+            "{used:?}"
+        );
     }
 
     #[test]
@@ -154,7 +159,10 @@ mod tests {
             used += thread_time() - before;
         }
         let ticks = began.elapsed().as_millis() / 2;
-        assert!(measured >= 1_000 && measured as u128 <= 1_000 + ticks + 2, "{measured} of 64,000 in {ticks} ticks");
+        assert!(
+            measured >= 1_000 && measured as u128 <= 1_000 + ticks + 2,
+            "{measured} of 64,000 in {ticks} ticks"
+        );
         // The loop itself costs something, too.
         let share = nanos.get().as_secs_f64() / used.as_secs_f64();
         assert!((0.4..1.3).contains(&share), "{share}");

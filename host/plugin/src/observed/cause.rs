@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use informant_cache::Catalog;
 use informant_cache::listener::{Delivery, Notification};
-use informant_object::{KeyRef, SourceId};
+use informant_object::{KeyRef, Object, SourceId};
 use informant_spec::Digest;
 
 use crate::component::manifest::Manifest;
@@ -91,6 +91,18 @@ impl CurrentCause {
     /// The call has ended: its object is no longer kept.
     pub(crate) fn end(&self) {
         *lock(&self.0) = Present::default();
+    }
+
+    /// The object that the call is about, and its source. None if it is gone, and between calls.
+    pub(crate) fn object(&self) -> Option<(SourceId, Object)> {
+        let present = lock(&self.0);
+        let delivery = &present.call.as_ref()?.delivery;
+        match &delivery.notification {
+            Notification::Add(object) | Notification::Update { new: object, .. } => {
+                Some((delivery.source, object.clone()))
+            }
+            Notification::Delete { .. } | Notification::Synced | Notification::Tick(_) => None,
+        }
     }
 
     /// None between calls, and in those that cannot act.

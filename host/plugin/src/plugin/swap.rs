@@ -15,7 +15,7 @@ use crate::instance::config::PluginConfig;
 use crate::instance::version::LoadedVersion;
 use crate::plugin::instances::Candidates;
 use crate::plugin::{Plugin, lock};
-use crate::status::{PluginState, Reload};
+use crate::status::PluginState;
 
 /// The result of a swap.
 #[derive(Clone, Debug)]
@@ -139,10 +139,7 @@ impl Plugin {
             .counters
             .reloaded(if refused.is_none() { "ok" } else { "refused" });
         let mut status = context.status();
-        status.last_reload = Some(Reload {
-            at: context.now(),
-            refused: refused.map(ToString::to_string),
-        });
+        status.reloaded(context.now(), refused.map(ToString::to_string));
         if refused.is_none() {
             // It belonged to another version.
             status.last_error = None;

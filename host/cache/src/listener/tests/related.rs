@@ -96,11 +96,28 @@ fn the_first_related_change_is_the_cause_of_a_call() {
         .cause
         .clone()
         .expect("a related change led to the call");
-    assert_eq!((cause.source, &*cause.key.name(), cause.event), (NODES, "a-1", "add"));
+    assert_eq!((cause.source, cause.key.name(), cause.event), (NODES, "a-1", "add"));
     assert_eq!(cause.version.as_str(), "2");
     rig.answer(DeliveryOutcome::Ok);
     rig.set("a", 5);
     rig.take();
+    assert_eq!(rig.last_taken().cause, None, "the object itself has changed");
+}
+
+#[test]
+fn a_cause_during_a_failing_call_is_that_of_its_retry() {
+    let mut rig = rig();
+    rig.set("a", 1);
+    assert_eq!(rig.take(), "add a@1 watch");
+    set_node(&mut rig, "a-1", 2);
+    rig.answer(retryable());
+    rig.pass(seconds(10));
+    rig.take();
+    let cause = rig.last_taken().cause.clone().expect("the related change");
+    assert_eq!(cause.version.as_str(), "2");
+    rig.set("a", 3);
+    rig.answer(DeliveryOutcome::Ok);
+    assert_eq!(rig.take(), "update a@1->3 watch");
     assert_eq!(rig.last_taken().cause, None, "the object itself has changed");
 }
 

@@ -25,6 +25,8 @@ pub(super) enum Requirement {
     Right(Right),
     /// Rights on the requested objects, which its handler checks.
     OfObjects,
+    /// The rights of what is streamed, which its handler checks.
+    OfTopics,
     Nothing,
     /// No caller may use it.
     Never,
@@ -34,6 +36,11 @@ impl Right {
     /// To read what only Informant has.
     pub(in crate::admin) fn own(verb: &str, resource: &str, name: &str) -> Self {
         Self::Resource(own(verb, resource, name))
+    }
+
+    /// The parts of such a right.
+    pub(in crate::admin) fn of_own(verb: &str, resource: &str, name: &str) -> ResourceRight {
+        own(verb, resource, name)
     }
 
     fn action(resource: &str, action: &str, name: &str) -> Self {
@@ -146,10 +153,18 @@ pub(super) fn required(method: &Method, path: Option<&str>, parameter: &str) -> 
         ("/livez" | "/healthz", true) => Right::Path("/livez"),
         ("/readyz", true) => Right::Path("/readyz"),
         ("/metrics", true) => Right::Path("/metrics"),
-        ("/api/v1/get/{*resource}" | "/api/v1/why/{*resource}", true) => return Requirement::OfObjects,
+        (
+            "/api/v1/get/{*resource}"
+            | "/api/v1/why/{*resource}"
+            | "/api/v1/calls/{*resource}"
+            | "/api/v1/indexes/{*resource}",
+            true,
+        ) => return Requirement::OfObjects,
         ("/api/v1/sources", true) => Right::own("list", "sources", ""),
         ("/api/v1/sources/{id}", true) => Right::own("get", "sources", parameter),
         ("/api/v1/plugins", true) => Right::own("list", "plugins", ""),
+        ("/api/v1/plugins/{name}" | "/api/v1/plugins/{name}/series", true) => Right::own("get", "plugins", parameter),
+        ("/api/v1/stream", true) => return Requirement::OfTopics,
         ("/api/v1/plugins/{name}/effects" | "/api/v1/plugins/{name}/why", true) => {
             Right::own("get", "effects", parameter)
         }

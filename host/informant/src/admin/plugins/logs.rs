@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::known;
 use crate::admin::AdminState;
 use crate::admin::error::{AdminError, Code};
-use crate::logging;
+use crate::logging::{self, RecentLine};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -46,14 +46,20 @@ pub(in crate::admin) async fn logs(
     let Query(LogsQuery { from }) = query.map_err(|error| AdminError::new(Code::Invalid, error.body_text()))?;
     known(&state.registry, &name)?;
     let recent = logging::recent_lines(&name, from);
-    let items = recent.lines.into_iter().map(|line| LogLineView {
-        time: format!("{:.3}", line.at),
-        level: line.level.to_string(),
-        line: line.text,
-    });
+    let items = recent.lines.into_iter().map(LogLineView::from);
     Ok(Json(LogsView {
         next: recent.next,
         dropped: recent.dropped,
         items: items.collect(),
     }))
+}
+
+impl From<RecentLine> for LogLineView {
+    fn from(line: RecentLine) -> Self {
+        Self {
+            time: format!("{:.3}", line.at),
+            level: line.level.to_string(),
+            line: line.text,
+        }
+    }
 }

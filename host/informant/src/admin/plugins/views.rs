@@ -76,6 +76,9 @@ pub(crate) struct LoadedView {
     pub compiling: Option<String>,
     /// The last attempt to swap in a component or to apply another section.
     pub last_reload: Option<ReloadView>,
+    /// The last ten, oldest first.
+    #[serde(default)]
+    pub reload_history: Vec<PastReloadView>,
     pub pending: usize,
     /// How long ago the frame of the oldest pending event was read: the plugin's lag.
     pub oldest_pending_ms: Option<u64>,
@@ -217,6 +220,19 @@ pub(crate) struct ReloadView {
     /// Why it was refused.
     pub error: Option<String>,
     pub age_ms: u64,
+}
+
+/// A reload, and what runs since.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct PastReloadView {
+    /// In RFC 3339, in UTC.
+    pub time: String,
+    /// `ok` or `refused`.
+    pub result: String,
+    pub version: String,
+    pub sha256: String,
+    /// Why it was refused.
+    pub error: Option<String>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

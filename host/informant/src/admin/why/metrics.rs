@@ -7,10 +7,10 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
-use crate::effect_log::{EffectLog, EffectLogUsage};
+use crate::effect_log::{EffectLog, RingsUsage};
 
 pub(in crate::admin) fn encode(log: &EffectLog, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-    let EffectLogUsage {
+    let RingsUsage {
         bytes,
         records,
         dropped,

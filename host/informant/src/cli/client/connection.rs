@@ -159,11 +159,41 @@ impl AdminClient {
         serde_json::from_slice(&body).with_context(malformed)
     }
 
+    /// Whether it can take another request.
+    pub(in crate::cli) fn is_open(&self) -> bool {
+        !self.sender.is_closed()
+    }
+
+    /// Sends a request for somebody else, who reads the response, whatever its status.
+    pub(in crate::cli) async fn send(&mut self, method: Method, path: &str, body: Bytes) -> Result<Response<Incoming>> {
+        self.exchange(method, path, body, None).await
+    }
+
     async fn request(&mut self, method: Method, path: &str, body: Bytes) -> Result<Response<Incoming>> {
         self.request_unless(method, path, body, None).await
     }
 
     async fn request_unless(
+        &mut self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+        tag: Option<&str>,
+    ) -> Result<Response<Incoming>> {
+        let response = self.exchange(method, path, body, tag).await?;
+        let status = response.status();
+        if status == StatusCode::OK || (tag.is_some() && status == StatusCode::NOT_MODIFIED) {
+            self.show_warning(&response);
+            return Ok(response);
+        }
+        let body = read_body(response, ERROR_BYTES_MAX).await?;
+        match serde_json::from_slice::<AdminError>(&body) {
+            Ok(error) => Err(refusal::explain(error, self.token.as_ref()).into()),
+            Err(_) => bail!("{}", self.unexpected(status, &body)),
+        }
+    }
+
+    async fn exchange(
         &mut self,
         method: Method,
         path: &str,
@@ -184,19 +214,9 @@ impl AdminClient {
         }
         let request = request.body(Full::new(body)).context("cannot build the request")?;
         let answered = timeout(SILENCE_MAX, self.sender.send_request(request)).await;
-        let response = answered
+        answered
             .context("the daemon did not respond in time")?
-            .map_err(|error| anyhow!("the daemon's response was cut off: {error}{}", self.tls_hint()))?;
-        let status = response.status();
-        if status == StatusCode::OK || (tag.is_some() && status == StatusCode::NOT_MODIFIED) {
-            self.show_warning(&response);
-            return Ok(response);
-        }
-        let body = read_body(response, ERROR_BYTES_MAX).await?;
-        match serde_json::from_slice::<AdminError>(&body) {
-            Ok(error) => Err(refusal::explain(error, self.token.as_ref()).into()),
-            Err(_) => bail!("{}", self.unexpected(status, &body)),
-        }
+            .map_err(|error| anyhow!("the daemon's response was cut off: {error}{}", self.tls_hint()))
     }
 
     /// Prints what the daemon warns of, once.

@@ -80,6 +80,7 @@ fn assert_of_plugins(text: &str) {
     informant_plugin_compile_seconds histogram {le}
     informant_plugin_compiles_running gauge {}
     informant_plugin_compiles_waiting gauge {}
+    informant_plugin_cpu_seconds counter {plugin}
     informant_plugin_http_closed_seconds gauge {}
     informant_plugin_index_objects counter {plugin,result}
     informant_plugin_instances gauge {plugin}
@@ -121,6 +122,9 @@ fn assert_others(text: &str) {
     informant_config_pending_sections gauge {}
     informant_config_reloads counter {result}
     informant_delta_fifo_keys gauge {cluster,informer}
+    informant_effect_log_bytes gauge {}
+    informant_effect_log_dropped counter {}
+    informant_effect_log_records gauge {}
     informant_hand_over_waits counter {cluster,informer}
     informant_http_accept_errors counter {server}
     informant_http_connections gauge {server}

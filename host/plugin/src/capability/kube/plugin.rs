@@ -5,15 +5,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use informant_cache::{Catalog, Environment, Moment, Source, SourceState};
-use informant_object::{KeyRef, SourceId};
+use informant_object::{KeyRef, Object, SourceId};
 use informant_spec::{InformerGrant, KubeGrant, KubeVerb, PluginSpec, ResourceAttributes, allow_line};
 use tokio::sync::Semaphore;
 
 use super::api::{KubeApi, KubeError, KubeErrorCode, KubeWrite};
 use super::metrics::{KubeSeries, KubeTraffic};
 use super::writes::{OwnCache, OwnWrites, WRITES_LAST, Writes, WritesStatus, WritingKey};
-use crate::capability::parts::{CallAbout, Current, PluginParts};
+use crate::capability::parts::{Current, PluginParts};
 use crate::effects::Effects;
+use crate::observed::CurrentCause;
 use crate::sync::lock;
 
 /// What a section of config.toml grants on the cluster, and as whom the plugin acts there.
@@ -94,11 +95,9 @@ impl KubePlugin {
     }
 
     /// Whether it is a reconciler, and the cache will see a write of an earlier call about the same object.
-    pub(super) fn awaits_write(&self, about: CallAbout<'_>) -> bool {
-        let (Some(source), Some((key, _))) = (about.source, about.object) else {
-            return false;
-        };
-        self.reconciles() && self.writes.awaits(self, source, key)
+    pub(super) fn awaits_write(&self, call: &CurrentCause) -> bool {
+        let awaits = |(source, object): (SourceId, Object)| self.writes.awaits(self, source, object.key());
+        self.reconciles() && call.object().is_some_and(awaits)
     }
 
     /// Whether its version is a reconciler.

@@ -7,45 +7,16 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use informant_object::SourceId;
+use informant_object::Object;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::KubeCaller;
 use super::api::{KubeAction, KubeAddress, KubeCall, KubePatchKind};
 use super::document::has_uid;
 use super::writes::Target;
-use crate::capability::parts::CallAbout;
 
 /// The subresources whose documents have the metadata of their object.
 const WITH_METADATA: [&str; 3] = ["", "scale", "status"];
-
-/// The object that a call is about, while it is there.
-#[derive(Default)]
-pub(super) struct SubjectUid {
-    source: Option<SourceId>,
-    namespace: String,
-    name: String,
-    /// Empty: the call is about none.
-    uid: String,
-}
-
-impl SubjectUid {
-    /// A call about this begins. Allocates nothing for an object whose texts are not longer than those before.
-    pub(super) fn set(&mut self, about: CallAbout<'_>) {
-        self.source = about.source;
-        self.uid.clear();
-        if let Some((key, uid)) = about.object {
-            for (kept, text) in [
-                (&mut self.namespace, key.namespace),
-                (&mut self.name, key.name),
-                (&mut self.uid, uid),
-            ] {
-                kept.clear();
-                kept.push_str(text);
-            }
-        }
-    }
-}
 
 impl KubeCaller {
     /// The UID of the object that a write is for: of the one that the call is about, or of the one that the cache has.
@@ -58,9 +29,9 @@ impl KubeCaller {
         if is_named || !WITH_METADATA.contains(&&*address.subresource) || self.is_replaced(target) {
             return None;
         }
-        let uid = match self.is_subject(address) {
-            true => self.about.uid.as_str().into(),
-            false => self.plugin.cache.uid(address)?,
+        let uid = match self.subject(address) {
+            Some(subject) => subject.uid().into(),
+            None => self.plugin.cache.uid(address)?,
         };
         (!uid.is_empty()).then_some(uid)
     }
@@ -70,16 +41,16 @@ impl KubeCaller {
         self.deferred.deletes(target) || self.plugin.own.has_deleted(target)
     }
 
-    fn is_subject(&self, address: &KubeAddress) -> bool {
-        let about = &self.about;
-        if about.uid.is_empty() || about.name != address.name || about.namespace != address.namespace {
-            return false;
+    /// The object at `address`, if the call is about it.
+    fn subject(&self, address: &KubeAddress) -> Option<Object> {
+        let (source, object) = self.cause.object()?;
+        if object.name() != address.name || object.namespace() != address.namespace {
+            return None;
         }
-        let source = about.source.and_then(|source| self.plugin.catalog.source(source));
-        source.is_some_and(|source| {
-            let info = source.info();
-            info.cluster == address.cluster && info.resource == address.resource.to_string()
-        })
+        let source = self.plugin.catalog.source(source)?;
+        let info = source.info();
+        let is_it = info.cluster == address.cluster && info.resource == address.resource.to_string();
+        (is_it && !object.uid().is_empty()).then_some(object)
     }
 }
 
