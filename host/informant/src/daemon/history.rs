@@ -45,6 +45,8 @@ struct Hour {
 struct OfPlugin {
     series: Series<{ OF_PLUGIN.len() }>,
     before: Option<Counted>,
+    /// Whether there was room for one when it was seen first, or later.
+    has_series: bool,
 }
 
 /// Points of several series, which have the same times. NaN: there is no value.
@@ -100,7 +102,7 @@ impl History {
     /// The series of a plugin. None: it has none.
     pub(crate) fn of_plugin(&self, name: &str) -> Option<ShownSeries> {
         let hour = lock(&self.0);
-        let of = hour.plugins.get(name).filter(|of| !of.series.0.is_empty())?;
+        let of = hour.plugins.get(name).filter(|of| of.has_series)?;
         Some(ShownSeries {
             end: hour.end,
             names: &OF_PLUGIN,
@@ -113,9 +115,9 @@ impl Hour {
     fn add(&mut self, samples: BTreeMap<String, Sample>, (memory, cache): (f32, f32), now: Timestamp) {
         self.plugins.retain(|name, _| samples.contains_key(name));
         let room = (SERIES_MAX - OF_PROCESS.len()) / OF_PLUGIN.len();
+        let mut with_series = self.plugins.values().filter(|of| of.has_series).count();
         let (mut events, mut effects, mut cpu, mut lag) = (0.0, 0.0, 0.0, 0.0_f32);
         for (name, sample) in samples {
-            let has_room = self.plugins.values().filter(|of| !of.series.0.is_empty()).count() < room;
             let of = self.plugins.entry(name).or_default();
             let point = sample.point(of.before.replace(sample.counted));
             let [of_events, _, of_effects, of_lag, of_cpu, _] = point;
@@ -123,7 +125,11 @@ impl Hour {
             effects += number(of_effects);
             cpu += number(of_cpu);
             lag = lag.max(of_lag);
-            if has_room || !of.series.0.is_empty() {
+            if !of.has_series && with_series < room {
+                of.has_series = true;
+                with_series += 1;
+            }
+            if of.has_series {
                 of.series.push(point);
             }
         }
@@ -249,11 +255,12 @@ mod tests {
         }
         assert_eq!(hour.process.newest(usize::MAX)[0].len(), POINTS_MAX);
         add(&mut hour, &plugins);
-        assert_eq!(hour.plugins.len() * OF_PLUGIN.len() + OF_PROCESS.len(), 1_998);
-        add(&mut hour, &plugins[1_000..]);
-        assert!(
-            hour.plugins.contains_key("plugin-1000"),
-            "those that are gone make room"
-        );
+        let with_series = hour.plugins.values().filter(|of| of.has_series).count();
+        assert_eq!(with_series * OF_PLUGIN.len() + OF_PROCESS.len(), 1_998);
+        let counted: Vec<(&str, Sample)> = names.iter().map(|name| (name.as_str(), sample(10, 0))).collect();
+        add(&mut hour, &counted);
+        assert_eq!(hour.process.newest(1)[0], [Some(SERIES_MAX as f32)], "events of all");
+        add(&mut hour, &counted[1_000..]);
+        assert!(hour.plugins["plugin-1000"].has_series, "those that are gone make room");
     }
 }
