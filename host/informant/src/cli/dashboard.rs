@@ -115,8 +115,8 @@ pub(super) fn run(args: DashboardArgs) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Opens a page that leads to the address. The arguments of programs can be read by each user of the machine, and a file
-/// of this user cannot.
+/// Opens a page that leads to the address. The arguments of programs can be read by each user of the machine, and a
+/// file of this user cannot.
 fn open_in_browser(url: &str) -> Option<NamedTempFile> {
     let page = tempfile::Builder::new().prefix("informant-").suffix(".html").tempfile();
     let opened = page.and_then(|mut page| {
@@ -237,8 +237,8 @@ impl Proxy {
     }
 }
 
-/// Over a connection that is idle, or over a new one: also if the token of the idle one has expired, and for what changes
-/// nothing if the server has closed it.
+/// Over a connection that is idle, or over a new one: also if the token of the idle one has expired, and for what
+/// changes nothing if the server has closed it.
 async fn send(
     parts: &ProxyParts,
     method: &Method,

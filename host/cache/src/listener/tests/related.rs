@@ -105,7 +105,7 @@ fn the_first_related_change_is_the_cause_of_a_call() {
 }
 
 #[test]
-fn a_cause_during_a_failing_call_is_that_of_its_retry() {
+fn cause_during_a_failing_call_is_that_of_its_retry() {
     let mut rig = rig();
     rig.set("a", 1);
     assert_eq!(rig.take(), "add a@1 watch");
