@@ -28,6 +28,7 @@ mod load;
 mod results;
 mod rig;
 mod run;
+mod see;
 mod subject;
 mod swap;
 mod table;
@@ -47,6 +48,7 @@ use anyhow::{Context, Result};
 use cores::Cores;
 use results::{Column, Results};
 use rig::Rig;
+pub use see::Seen;
 use subject::Program;
 pub use subject::{Handler, Sync};
 use usage::Usage;
@@ -116,6 +118,12 @@ pub struct Args {
     /// How often the replica that acts is killed, at each speed
     #[arg(long, value_name = "KILLS", default_value_t = 100)]
     pub kills: u32,
+    /// Measure only what it costs to see what happens: answers of `why`, the dashboard, clients of its stream
+    #[arg(long)]
+    pub see: bool,
+    /// Of that, measure only this
+    #[arg(long, value_enum, requires = "see")]
+    pub only: Option<Seen>,
     /// The budget of the caches
     #[arg(long, value_name = "BYTES", default_value = "2GiB")]
     pub max_bytes: String,
@@ -166,6 +174,9 @@ async fn measure(args: &Args) -> Result<bool> {
     }
     if let Some(objects) = args.admin {
         return admin::measure(&cores, objects, args.rounds).await;
+    }
+    if args.see {
+        return see::measure(&cores, args.only, args.rounds).await;
     }
     // Those of a group run at the same time.
     let mut groups = vec![vec![Program::Informant(args.handler)]];

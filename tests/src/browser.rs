@@ -61,10 +61,18 @@ impl Browser {
     /// # Errors
     /// If the driver, the browser or axe-core is missing.
     pub async fn start() -> Result<Self> {
+        Self::start_under(&[]).await
+    }
+
+    /// As [`start`](Self::start), by another program: see [`Process::start_under`].
+    ///
+    /// # Errors
+    /// See [`start`](Self::start).
+    pub async fn start_under(under: &[String]) -> Result<Self> {
         let axe = guests::target_folder().join("tools/dashboard/node_modules/axe-core/axe.min.js");
         let axe = std::fs::read_to_string(&axe)
             .with_context(|| format!("{} is missing: run `cargo xtask build`", axe.display()))?;
-        let mut driver = Process::start(Path::new("chromedriver"), ["--port=0"])
+        let mut driver = Process::start_under(under, Path::new("chromedriver"), ["--port=0"])
             .context("chromedriver does not start: install Debian's chromium-driver")?;
         let port = driver
             .wait_for_line("the driver's port", WITHIN, |line| {
@@ -86,6 +94,16 @@ impl Browser {
             _driver: driver,
             axe,
         })
+    }
+
+    /// Runs a script before those of each page that is opened from now on.
+    ///
+    /// # Errors
+    /// If the driver fails.
+    pub async fn before_each_page(&self, script: &str) -> Result<()> {
+        let (command, parameters) = ("Page.addScriptToEvaluateOnNewDocument", json!({ "source": script }));
+        self.client.issue_cmd(DevTools { command, parameters }).await?;
+        Ok(())
     }
 
     /// Opens an address, also if it differs from the current one in what follows `#` only.

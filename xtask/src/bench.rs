@@ -5,8 +5,8 @@ use std::process::{Command, ExitCode};
 use anyhow::{Result, bail};
 
 use crate::{
-    base, c_plugins, cargo, cluster_tools, go_plugins, guests, peers, python_runner, report, script_runner, workspace,
-    zig,
+    base, browser, c_plugins, cargo, cluster_tools, dashboard, go_plugins, guests, npm, peers, python_runner, report,
+    script_runner, workspace, zig,
 };
 
 /// What to measure.
@@ -53,6 +53,14 @@ enum Part {
     /// kept as heads, and what a namespace full of large objects costs the others. The API server takes 10 GB of memory
     /// for the pods. Requires Python, for the script runner.
     Budget,
+    /// Measure what it costs to see what happens, and fail if a bound is missed: answers of `why` with a full record, the
+    /// first view of the dashboard with 200 plugins and 500 sources, and 20 clients of its stream. Requires npm, and
+    /// Chromium with its driver.
+    See {
+        /// Measure only `why`, `page` or `streams`.
+        #[arg(long)]
+        only: Option<String>,
+    },
     /// Measure three replicas on a real kube-apiserver, and fail if a bound is missed: how long it takes from the end
     /// of the replica that acts to the first call of its successor, what a takeover repeats, whether a rolling update
     /// loses something, the memory of a standby, and what it costs to keep `kv` in Secrets. Requires Go, for
@@ -107,6 +115,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         Some(Part::Plugins { only }) => return plugins(only),
         Some(Part::Admin) => return cached("the admin port", &["--admin", CACHED_PODS]),
         Some(Part::Budget) => return budget(),
+        Some(Part::See { ref only }) => return see(only.as_deref()),
         Some(Part::Ha { kills }) => return ha(kills),
         None => {}
     }
@@ -230,6 +239,24 @@ fn budget() -> Result<ExitCode> {
         true => attack,
         false => pods,
     })
+}
+
+/// Measures what it costs to see what happens: medians of five rounds.
+fn see(only: Option<&str>) -> Result<ExitCode> {
+    if let Some(why) = npm::missing().or_else(browser::missing) {
+        bail!("cannot measure the dashboard: {why}");
+    }
+    browser::install_if_missing()?;
+    report::step("building the dashboard");
+    dashboard::build()?;
+    report::step("why, dashboard and streams (release build)");
+    guests::add_target(guests::TARGET)?;
+    let packages = ["guest-measured", "guest-kube", "image-mark"];
+    guests::build_packages(&packages.map(str::to_owned))?;
+    let mut command = benchmark()?;
+    command.args(["--see", "--rounds", "5"]);
+    command.args(only.map(|only| format!("--only={only}")));
+    Ok(exit_code(cargo::status(&mut command)?.success()))
 }
 
 /// Measures replicas.

@@ -218,4 +218,10 @@ impl DeliveryOutcome {
             DeliveryOutcome::Ok | DeliveryOutcome::RequeueAfter(_) | DeliveryOutcome::Filtered
         )
     }
+
+    /// Whether the call failed. One that was made too early has not.
+    #[must_use]
+    pub const fn is_failure(&self) -> bool {
+        !self.is_ok() && !matches!(self, DeliveryOutcome::NotReady(_))
+    }
 }

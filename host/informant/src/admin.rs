@@ -63,7 +63,7 @@ pub(crate) use objects::{
 };
 pub(crate) use plugins::{
     DeadLettersView, EffectView, EffectsView, FailedEventView, LoadedView, LogLineView, LogsView, Paused, PluginView,
-    Plugins, RequeueRequest, Requeued, Restarted, Resumed, RetriesView, RetryView,
+    Plugins, RequeueRequest, Requeued, Restarted, Resumed, RetriesView, remarks,
 };
 pub(crate) use replicas::{OtherReplica, ReplicaView, ReplicasView};
 pub(crate) use sources::{FailedView, IndexFailuresView, LARGEST_NAMED_MAX, NamespaceView, SourceView, Sources};

@@ -50,7 +50,6 @@ mod test;
 mod why;
 
 use std::ffi::OsString;
-use std::fmt::Display;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -64,6 +63,7 @@ use crate::cluster::ClusterFlags;
 pub use crate::exit::Exit;
 use crate::guests::COMPILE;
 use crate::logging::{self, LogFlags};
+use crate::phrase::{count, in_cluster};
 
 /// Run Kubernetes informers natively, and call handlers and index functions written as WebAssembly components or
 /// scripts.
@@ -290,20 +290,6 @@ impl Cli {
 fn runtime() -> Result<Runtime> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     builder.enable_all().build().context("cannot start the async runtime")
-}
-
-/// ` in cluster east`; nothing for a single unnamed cluster.
-fn in_cluster(name: &str) -> String {
-    match name {
-        "" => String::new(),
-        name => format!(" in cluster {name}"),
-    }
-}
-
-/// `1 object`, `2 objects`.
-fn count<N: Display + From<u8> + PartialEq>(number: N, what: &str) -> String {
-    let plural = if number == N::from(1) { "" } else { "s" };
-    format!("{number} {what}{plural}")
 }
 
 #[cfg(test)]

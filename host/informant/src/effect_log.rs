@@ -178,7 +178,8 @@ impl Record for FailedCallRecord {
             .key
             .as_ref()
             .map_or(0, |key| key.name().len() + key.namespace().len());
-        size_of::<FailedCallRecord>() + self.plugin.len() + self.call.error.len() + source + key
+        let cause = self.call.cause.as_deref().map_or(0, cause_bytes);
+        size_of::<FailedCallRecord>() + self.plugin.len() + self.call.error.len() + source + key + cause
     }
 }
 

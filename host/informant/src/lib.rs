@@ -47,6 +47,7 @@ mod kube_api;
 mod logging;
 mod memory_limit;
 mod metrics;
+mod phrase;
 mod rbac;
 mod recorded;
 mod replicas;

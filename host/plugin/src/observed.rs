@@ -118,6 +118,8 @@ pub struct FailedCall {
     /// `retryable`, `requeued`, `permanent`, `trap` or `timeout`.
     pub result: &'static str,
     pub error: String,
+    /// That of the effects which the call has had. None of a plugin that cannot have any.
+    pub cause: Option<Arc<CallCause>>,
 }
 
 /// A Kubernetes Event that a call has recorded.

@@ -86,6 +86,16 @@ impl Cores {
         }
     }
 
+    /// The command prefix that starts a program that may use all CPUs.
+    pub(super) fn all(&self) -> Vec<String> {
+        match self {
+            Cores::Separate {
+                server, load, subject, ..
+            } => taskset(&[server.as_slice(), load, subject].concat()),
+            Cores::Shared { .. } => Vec::new(),
+        }
+    }
+
     /// Whether this process shares the API server's CPU.
     pub(super) fn load_beside_server(&self) -> bool {
         match self {

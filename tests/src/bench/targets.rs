@@ -44,6 +44,20 @@ pub(super) const ADMIN_GET_US: f64 = 5_000.0;
 /// By how much the memory may grow while the admin port is busy: 256 connections with TLS, and 16 answers.
 pub(super) const ADMIN_GROWTH_BYTES: f64 = 64.0 * 1_048_576.0;
 
+/// An answer of `why` takes at most this, with a full record.
+pub(super) const WHY_MS: f64 = 20.0;
+
+/// The files of the dashboard together, uncompressed.
+pub(super) const DASHBOARD_BYTES: f64 = 120_000.0;
+
+/// The first view of the dashboard with 200 plugins and 500 sources, and its longest task.
+pub(super) const FIRST_VIEW_MS: f64 = 1_000.0;
+pub(super) const PAGE_TASK_MS: f64 = 50.0;
+
+/// What 20 clients of the dashboard's stream may add at 1,000 events per second.
+pub(super) const STREAMS_CPU_PERCENT: f64 = 5.0;
+pub(super) const STREAMS_LAG_MS: f64 = 1.0;
+
 /// From the end of the replica that acts to the first call of its successor, at most: killed, killed with `speed =
 /// "fast"`, and stopped in order without calls in flight.
 pub(super) const TAKEOVER_SECONDS: f64 = 16.0;

@@ -9,6 +9,7 @@ use axum::extract::{Path, Query, State};
 use axum::{Extension, Json};
 use informant_plugin_host::{CallCause, CauseSubject};
 use informant_spec::GroupVersionResource;
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::AdminState;
@@ -35,7 +36,7 @@ pub(crate) struct CallView {
     pub plugin: String,
     /// `add`, `update` or `delete`.
     pub event: String,
-    /// Why it was made; empty if it failed.
+    /// Why it was made; empty if it failed and the plugin has no rights to act.
     pub reason: String,
     /// 0 for the first one for the event.
     pub attempt: u32,
@@ -45,7 +46,7 @@ pub(crate) struct CallView {
     pub error: Option<String>,
     /// What it did that others may notice.
     pub effects: usize,
-    /// The version of the plugin; empty if it failed.
+    /// The version of the plugin; empty as the reason is.
     pub version: String,
 }
 
@@ -55,7 +56,7 @@ pub(super) async fn calls(
     Path(resource): Path<String>,
     query: Result<Query<OneObjectQuery>, QueryRejection>,
 ) -> Result<Json<CallsView>, AdminError> {
-    let (object, _) = OneObject::of(&resource, query)?;
+    let (object, _) = OneObject::of(&state.registry, &resource, query)?;
     let log = state.registry.effects();
     let failed = log.failed(CALLS_MAX, |record| is_failed(&object, record));
     let effects = log
@@ -68,41 +69,34 @@ pub(super) async fn calls(
     // An error may quote other objects than this one.
     let errors = Right::own("list", "deadletters", "");
     let shows_errors = state.authorize(&caller, &errors).await.is_ok();
-    let of_failed = |record: &FailedCallRecord| (record.at, failed_view(record, shows_errors));
-    let mut calls: Vec<_> = failed.iter().map(|record| of_failed(record)).collect();
-    let mut acting: Vec<(Arc<CallCause>, CallView)> = Vec::new();
-    for record in &effects {
+    Ok(Json(CallsView {
+        items: merged(&failed, &effects, shows_errors),
+    }))
+}
+
+/// One entry for each call, also for one that had effects and then failed.
+fn merged(failed: &[Arc<FailedCallRecord>], effects: &[Arc<EffectRecord>], shows_errors: bool) -> Vec<CallView> {
+    let mut calls: Vec<(Timestamp, Option<&Arc<CallCause>>, CallView)> = failed
+        .iter()
+        .map(|record| (record.at, record.call.cause.as_ref(), failed_view(record, shows_errors)))
+        .collect();
+    for record in effects {
         let Some(cause) = &record.cause else { continue };
-        let time = format!("{:.3}", record.at);
-        match acting.iter_mut().rev().find(|(known, _)| Arc::ptr_eq(known, cause)) {
-            Some((_, call)) => {
+        let is_same = |known: &Option<&Arc<CallCause>>| known.is_some_and(|known| Arc::ptr_eq(known, cause));
+        match calls.iter_mut().rev().find(|(_, known, _)| is_same(known)) {
+            Some((at, _, call)) => {
                 call.effects += 1;
-                call.time = time;
+                *at = record.at.max(*at);
             }
-            None => acting.push((Arc::clone(cause), acting_view(record, cause, time))),
+            None => calls.push((record.at, Some(cause), acting_view(record, cause))),
         }
     }
-    // A call whose deferred write failed is there as a failed one.
-    let is_failed = |call: &CallView| {
-        let same = |(_, failed): &(jiff::Timestamp, CallView)| {
-            (&failed.plugin, &failed.event, failed.attempt, &failed.time)
-                == (&call.plugin, &call.event, call.attempt, &call.time)
-        };
-        calls.iter().any(same)
-    };
-    let acting: Vec<CallView> = acting
-        .into_iter()
-        .map(|(_, call)| call)
-        .filter(|call| !is_failed(call))
-        .collect();
-    calls.extend(
-        acting
-            .into_iter()
-            .filter_map(|call| Some((call.time.parse().ok()?, call))),
-    );
-    calls.sort_by_key(|(at, _)| *at);
-    let items = calls.into_iter().map(|(_, call)| call).collect();
-    Ok(Json(CallsView { items }))
+    calls.sort_by_key(|(at, ..)| *at);
+    let timed = calls.into_iter().map(|(at, _, call)| CallView {
+        time: format!("{at:.3}"),
+        ..call
+    });
+    timed.collect()
 }
 
 fn is_failed(object: &OneObject, record: &FailedCallRecord) -> bool {
@@ -135,20 +129,21 @@ fn place_of_cause(record: &EffectRecord) -> Option<(String, GroupVersionResource
 }
 
 fn failed_view(record: &FailedCallRecord, shows_error: bool) -> CallView {
+    let cause = record.call.cause.as_deref();
     CallView {
-        time: format!("{:.3}", record.at),
         plugin: record.plugin.to_string(),
         event: record.call.event.to_owned(),
+        reason: cause.map_or_else(String::new, |cause| cause.reason.to_owned()),
         attempt: record.call.attempt,
         outcome: record.call.result.to_owned(),
         error: shows_error.then(|| record.call.error.clone()),
+        version: cause.map_or_else(String::new, |cause| cause.version.clone()),
         ..CallView::default()
     }
 }
 
-fn acting_view(record: &EffectRecord, cause: &CallCause, time: String) -> CallView {
+fn acting_view(record: &EffectRecord, cause: &CallCause) -> CallView {
     CallView {
-        time,
         plugin: record.plugin.to_string(),
         event: cause.event.to_owned(),
         reason: cause.reason.to_owned(),
@@ -157,5 +152,59 @@ fn acting_view(record: &EffectRecord, cause: &CallCause, time: String) -> CallVi
         error: None,
         effects: 1,
         version: cause.version.clone(),
+        ..CallView::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use informant_plugin_host::{Effect, EffectKind, FailedCall};
+
+    use super::*;
+    use crate::effect_log::EffectLog;
+
+    fn cause(attempt: u32) -> Option<Arc<CallCause>> {
+        Some(Arc::new(CallCause {
+            digest: informant_spec::Digest::of(b"writer"),
+            version: "0.2.0".to_owned(),
+            event: "update",
+            subject: CauseSubject::Timer("any".to_owned()),
+            reason: "watch",
+            attempt,
+            related: None,
+        }))
+    }
+
+    #[test]
+    fn call_that_acted_and_failed_is_listed_once() {
+        let log = EffectLog::default();
+        let recorder = log.recorder(None);
+        let [first, second] = [cause(0), cause(1)];
+        let effect = |cause: &Option<Arc<CallCause>>| Effect {
+            cause: cause.clone(),
+            ..Effect::new(EffectKind::Kube, "patch", "v1/pods default/web".to_owned())
+        };
+        recorder.had_effect("writer", &effect(&first), false);
+        recorder.failed(
+            "writer",
+            &FailedCall {
+                source: None,
+                key: None,
+                event: "update",
+                attempt: 0,
+                result: "retryable",
+                error: "no answer".to_owned(),
+                cause: first,
+            },
+        );
+        recorder.had_effect("writer", &effect(&second), false);
+        recorder.had_effect("writer", &effect(&second), false);
+        let effects = log.select(None, (0, CALLS_MAX), |_| true).records;
+        let calls = merged(&log.failed(CALLS_MAX, |_| true), &effects, true);
+        let calls: Vec<_> = calls
+            .iter()
+            .map(|call| (&*call.outcome, &*call.reason, call.attempt, call.effects))
+            .collect();
+        assert_eq!(calls, [("retryable", "watch", 0, 1), ("ok", "watch", 1, 2)]);
     }
 }

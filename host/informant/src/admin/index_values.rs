@@ -37,7 +37,7 @@ pub(super) async fn index_values(
     Path(resource): Path<String>,
     query: Result<Query<OneObjectQuery>, QueryRejection>,
 ) -> Result<Json<IndexValuesView>, AdminError> {
-    let (object, _) = OneObject::of(&resource, query)?;
+    let (object, _) = OneObject::of(&state.registry, &resource, query)?;
     object.authorize(&state, &caller, std::iter::empty()).await?;
     let sources = state.registry.catalog().all();
     // Without a namespace all objects of the source are looked at, and probes are answered by this thread.

@@ -10,6 +10,8 @@ use serde::Deserialize;
 use super::AdminState;
 use super::access::{Caller, Right};
 use super::error::{AdminError, Code, ResourceRight};
+use super::objects;
+use crate::daemon::StatusRegistry;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -26,6 +28,8 @@ pub(super) struct OneObjectQuery {
 #[derive(Debug)]
 pub(super) struct OneObject {
     resource: ResourceName,
+    /// What it means of what informers watch: by a short name or the informer's, too.
+    known: Vec<GroupVersionResource>,
     name: String,
     namespace: Option<String>,
     cluster: Option<String>,
@@ -34,14 +38,16 @@ pub(super) struct OneObject {
 impl OneObject {
     /// Errors: the resource or the parameters are invalid.
     pub(super) fn of(
+        registry: &StatusRegistry,
         resource: &str,
         query: Result<Query<OneObjectQuery>, QueryRejection>,
     ) -> Result<(OneObject, u64), AdminError> {
         let invalid = |message: String| AdminError::new(Code::Invalid, message);
         let Query(query) = query.map_err(|error| invalid(error.body_text()))?;
-        let resource = ResourceName::parse(resource).map_err(|error| invalid(error.to_string()))?;
+        let name = ResourceName::parse(resource).map_err(|error| invalid(error.to_string()))?;
         let object = OneObject {
-            resource,
+            known: objects::resources_meant_by(registry, resource),
+            resource: name,
             name: query.name,
             namespace: query.namespace,
             cluster: query.cluster,
@@ -66,7 +72,11 @@ impl OneObject {
     /// Whether it may be an object of this resource in this cluster.
     pub(super) fn is_in(&self, cluster: &str, resource: &str) -> bool {
         self.cluster.as_ref().is_none_or(|own| own == cluster)
-            && GroupVersionResource::parse(resource).is_some_and(|resource| self.resource.may_mean(&resource))
+            && GroupVersionResource::parse(resource).is_some_and(|resource| self.may_mean(&resource))
+    }
+
+    fn may_mean(&self, resource: &GroupVersionResource) -> bool {
+        self.known.contains(resource) || self.resource.may_mean(resource)
     }
 
     /// Lets a caller pass who may get the object: of each resource of a source that it may be of, and of `others`, by
@@ -84,7 +94,7 @@ impl OneObject {
             let info = source.info();
             let resource = GroupVersionResource::parse(&info.resource)?;
             let in_cluster = self.cluster.as_ref().is_none_or(|own| *own == info.cluster);
-            (in_cluster && self.resource.may_mean(&resource)).then(|| (info.cluster.clone(), resource))
+            (in_cluster && self.may_mean(&resource)).then(|| (info.cluster.clone(), resource))
         });
         let mut meant: BTreeSet<_> = of_sources.chain(others).collect();
         if meant.is_empty() {

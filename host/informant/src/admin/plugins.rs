@@ -20,6 +20,7 @@ pub(super) mod commands;
 pub(super) mod effects;
 pub(super) mod failures;
 pub(super) mod logs;
+mod problems;
 pub(super) mod scope;
 mod views;
 
@@ -41,6 +42,7 @@ pub(crate) use self::commands::{Paused, RequeueRequest, Requeued, Restarted, Res
 pub(crate) use self::effects::{EffectView, EffectsView};
 pub(crate) use self::failures::{DeadLettersView, FailedEventView, RetriesView};
 pub(crate) use self::logs::{LogLineView, LogsView};
+pub(crate) use self::problems::{Remark, remarks};
 use self::views::KvView;
 pub(crate) use self::views::{
     ClosedHostView, DeadLetterView, LoadedView, PastReloadView, PluginView, Plugins, RETRIES_SHOWN_MAX, ReloadView,
@@ -192,15 +194,18 @@ fn item(entry: &PluginEntry, catalog: &Catalog, environment: &dyn Environment) -
         NOT_READY => Some(runbooks::PLUGIN_NOT_READY),
         _ => runbook(&entry.phase()),
     };
-    PluginView {
+    let mut view = PluginView {
         name: entry.name.clone(),
         component: section.spec.content.to_string(),
         informers: informers.collect(),
         state: state.to_owned(),
         because,
+        problems: Vec::new(),
         code: code.map(|runbook| runbook.code.to_owned()),
         loaded,
-    }
+    };
+    view.problems = remarks(&view).iter().map(Remark::with_details).collect();
+    view
 }
 
 /// What is being compiled, or waits for that, since when.

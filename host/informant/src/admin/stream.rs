@@ -80,7 +80,11 @@ struct Sent {
     next: u64,
     /// The last message, as far as a change of it matters.
     last: String,
+    is_begun: bool,
 }
+
+/// The first message of a topic with items that has none.
+const NO_ITEMS: &str = r#"{"items":[],"dropped":0}"#;
 
 struct Client {
     state: AdminState,
@@ -118,6 +122,7 @@ pub(super) async fn stream(
         topic,
         next: 0,
         last: String::new(),
+        is_begun: false,
     });
     let now = Instant::now();
     let mut ticks = interval_at(now, TICK);
@@ -224,13 +229,15 @@ impl Client {
 impl Sent {
     /// What the client has not had, as one line of JSON.
     fn message(&mut self, state: &AdminState) -> Option<String> {
+        let is_begun = std::mem::replace(&mut self.is_begun, true);
+        let first = || (!is_begun).then(|| NO_ITEMS.to_owned());
         match &self.topic {
             Topic::Overview => overview::message(state, &mut self.next),
             Topic::Plugins => state.feed.plugins(state, &mut self.next),
             Topic::Sources => state.feed.sources(state, &mut self.next),
             Topic::Replicas => replicas_message(state, &mut self.last),
-            Topic::Logs(plugin) => logs_message(plugin, &mut self.next),
-            Topic::Why(plugin) => why::message(state, plugin, &mut self.next),
+            Topic::Logs(plugin) => logs_message(plugin, &mut self.next).or_else(first),
+            Topic::Why(plugin) => why::message(state, plugin, &mut self.next).or_else(first),
         }
     }
 }
@@ -255,9 +262,6 @@ fn logs_message(plugin: &str, next: &mut u64) -> Option<String> {
     let recent = logging::recent_lines(plugin, *next);
     let is_first = *next == 0;
     *next = recent.next;
-    if recent.lines.is_empty() && !(is_first && recent.next == 0) {
-        return None;
-    }
     let message = LogMessage {
         dropped: if is_first { 0 } else { recent.dropped },
         items: recent.lines.into_iter().map(LogLineView::from).collect(),

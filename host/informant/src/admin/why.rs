@@ -157,7 +157,7 @@ pub(super) async fn of_object(
     Path(resource): Path<String>,
     query: Result<Query<OneObjectQuery>, QueryRejection>,
 ) -> Result<Json<WhyView>, AdminError> {
-    let (object, from) = OneObject::of(&resource, query)?;
+    let (object, from) = OneObject::of(&state.registry, &resource, query)?;
     let is_meant = |record: &EffectRecord| {
         let target = record.object.as_ref();
         target.is_some_and(|target| object.is(&record.cluster, &target.resource, &target.namespace, &target.name))

@@ -6,13 +6,12 @@ use std::io::{self, Write};
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use informant_cache::listener::SUSPECT_SHARE_PERCENT;
 use serde_json::json;
 
 use super::client::{AdminArgs, escape};
 use super::table::{self, or_dash};
-use super::{Exit, count, in_cluster, output};
-use crate::admin::{LoadedView, Paused, PluginView, Plugins, Restarted, Resumed, RetryView};
+use super::{Exit, output};
+use crate::admin::{Paused, PluginView, Plugins, Restarted, Resumed, remarks};
 use crate::runbooks;
 
 /// `informant plugin list`.
@@ -145,121 +144,6 @@ fn row(plugin: &PluginView) -> [String; 9] {
     ]
 }
 
-/// The keys under retry, and those of them that failed first.
-fn retries(plugin: &PluginView, loaded: &LoadedView) -> Vec<String> {
-    let name = &plugin.name;
-    if loaded.failing == 0 {
-        return Vec::new();
-    }
-    let objects = count(loaded.failing, "object");
-    if loaded.paused || plugin.state == "quarantined" {
-        return vec![format!("{name} failed on {objects}; it retries when it is resumed")];
-    }
-    let hint = match loaded.failing > loaded.retries.len() {
-        true => format!(" (`informant plugin retries {name}` lists all)"),
-        false => String::new(),
-    };
-    let runbook = runbooks::hint(Some(runbooks::EVENTS_STUCK.code));
-    let mut lines = vec![format!("{name} failed on {objects} and is retrying{hint}{runbook}")];
-    lines.extend(loaded.retries.iter().map(retry));
-    lines
-}
-
-/// `v1/pods default/web-0`; the key alone if the source is gone.
-fn object(resource: &str, key: &str) -> String {
-    match resource {
-        "" => key.to_owned(),
-        resource => format!("{resource} {key}"),
-    }
-}
-
-fn retry(retry: &RetryView) -> String {
-    let object = match (&retry.timer, &retry.object) {
-        (Some(timer), _) => format!("timer {timer}"),
-        (None, Some(key)) => format!("{} of {}", retry.event, object(&retry.resource, key)),
-        (None, None) => format!("{} of all objects", retry.event),
-    };
-    let cluster = in_cluster(&retry.cluster);
-    let (attempts, age) = (retry.attempts, table::duration(retry.age_ms));
-    let attempts = count(attempts, "attempt");
-    let next = match retry.next_ms {
-        // The limit of retries, or a call that runs, holds it.
-        0 => "when it is its turn".to_owned(),
-        wait => format!("in {}", table::duration(wait)),
-    };
-    let error = retry.error.lines().next().unwrap_or_default();
-    format!("  {object}{cluster}: {attempts} in {age}, next {next}: {error}")
-}
-
-/// The objects whose requeues are spaced, and the first of them.
-fn slowed(plugin: &PluginView, loaded: &LoadedView) -> Vec<String> {
-    let name = &plugin.name;
-    if loaded.slowed == 0 {
-        return Vec::new();
-    }
-    let objects = count(loaded.slowed, "object");
-    let head = format!(
-        "{name} keeps asking for calls for {objects} without a change; at least 10s pass between them: let it return a longer delay, or none"
-    );
-    let first = loaded.slowed_objects.iter().map(|slowed| {
-        let (object, cluster) = (object(&slowed.resource, &slowed.object), in_cluster(&slowed.cluster));
-        let (requeues, next) = (slowed.requeues, table::duration(slowed.next_ms));
-        format!("  {object}{cluster}: {requeues} calls in a row, next in {next}")
-    });
-    std::iter::once(head).chain(first).collect()
-}
-
-/// The namespaces whose objects crashed the plugin or held it up, and what waits for that.
-fn suspects(plugin: &PluginView, loaded: &LoadedView) -> Option<String> {
-    let first = loaded.suspect_namespaces.join(", ");
-    let rest = match loaded.suspects.saturating_sub(loaded.suspect_namespaces.len()) {
-        _ if loaded.suspects == 0 => return None,
-        0 => String::new(),
-        rest => format!(" and {rest} more"),
-    };
-    let waiting = match loaded.suspect {
-        0 => String::new(),
-        1 => "; 1 object waits".to_owned(),
-        many => format!("; {many} objects wait"),
-    };
-    let hint = runbooks::hint(Some(runbooks::EVENTS_STUCK.code));
-    let (name, share) = (&plugin.name, SUSPECT_SHARE_PERCENT);
-    Some(format!(
-        "{name} crashed on or waited for objects of {first}{rest}; their calls get at most {share}% of its time{waiting}{hint}"
-    ))
-}
-
-/// The deferred writes that wait, whether the API server asked for that, and the keys that are spaced.
-fn writes(plugin: &PluginView, loaded: &LoadedView) -> Vec<String> {
-    let name = &plugin.name;
-    let mut lines = Vec::new();
-    if loaded.writes_waiting > 0 {
-        let events = count(loaded.writes_waiting_events, "event");
-        let waiting = match loaded.writes_waiting {
-            1 => format!("1 deferred write waits ({events})"),
-            many => format!("{many} deferred writes wait ({events})"),
-        };
-        let pause = loaded.writes_paused_ms.map(table::duration);
-        let pause = pause.map_or(String::new(), |pause| {
-            format!("; the API server asked for a pause of {pause}")
-        });
-        lines.push(format!("{name}: {waiting}{pause}"));
-    }
-    if loaded.writes_spaced == 0 {
-        return lines;
-    }
-    let objects = count(loaded.writes_spaced, "object");
-    lines.push(format!(
-        "{name} writes again and again when called for {objects}; calls are spaced: let it compare before it writes"
-    ));
-    lines.extend(loaded.writes_spaced_keys.iter().map(|key| {
-        let (object, cluster) = (object(&key.resource, &key.object), in_cluster(&key.cluster));
-        let (target, wait) = (&key.target, table::duration(key.wait_ms));
-        format!("  {object}{cluster}: writes to {target}, {wait} between calls")
-    }));
-    lines
-}
-
 /// The table of timers, if there are any.
 fn show_timers(out: &mut dyn Write, plugins: &[PluginView]) -> io::Result<()> {
     let timers = plugins.iter().flat_map(|plugin| {
@@ -285,9 +169,7 @@ fn show_timers(out: &mut dyn Write, plugins: &[PluginView]) -> io::Result<()> {
     table::write(out, ["PLUGIN", "TIMER", "SCHEDULE", "LAST", "NEXT"], timers)
 }
 
-/// Shorter calls are not reported as stuck.
-const STUCK_MS: u64 = 1_000;
-
+/// One line for each remark, and one for each of its details.
 fn problems(plugin: &PluginView) -> Vec<String> {
     let name = &plugin.name;
     let mut lines = Vec::new();
@@ -301,74 +183,11 @@ fn problems(plugin: &PluginView) -> Vec<String> {
     if plugin.state == "quarantined" {
         lines.push(format!("`informant plugin resume {name}` ends the quarantine"));
     }
-    let Some(loaded) = &plugin.loaded else {
-        return lines;
-    };
-    if let Some(stuck) = loaded.stuck_on.as_ref().filter(|stuck| stuck.for_ms >= STUCK_MS) {
-        let object = stuck.object.as_ref().map_or(String::new(), |key| {
-            format!(" of {}{}", object(&stuck.resource, key), in_cluster(&stuck.cluster))
-        });
-        let (event, time) = (&stuck.event, table::duration(stuck.for_ms));
-        let hint = runbooks::hint(Some(runbooks::EVENTS_STUCK.code));
-        lines.push(format!("{name} is stuck on {event}{object} for {time}{hint}"));
+    for remark in remarks(plugin) {
+        let command = remark.command.as_ref().map(|command| format!(" ({command})"));
+        let (command, hint) = (command.unwrap_or_default(), runbooks::hint(remark.code));
+        lines.push(format!("{}{command}{hint}", remark.sentence()));
+        lines.extend(remark.details.iter().map(|detail| format!("  {detail}")));
     }
-    if loaded.dry_run {
-        lines.push(format!(
-            "{name} is in dry run: what it would change is withheld (`informant plugin effects {name}` lists it)"
-        ));
-    }
-    lines.extend(retries(plugin, loaded));
-    if loaded.spaced > 0 {
-        let objects = count(loaded.spaced, "object");
-        lines.push(format!(
-            "{name}: events of {objects} wait for the end of `min-interval`"
-        ));
-    }
-    if loaded.waiting > 0 {
-        let objects = count(loaded.waiting, "object");
-        lines.push(format!(
-            "{name}: events of {objects} wait for a source or an index that was not ready"
-        ));
-    }
-    lines.extend(suspects(plugin, loaded));
-    if loaded.rate_held {
-        lines.push(format!("{name}: events wait for `max-rate`"));
-    }
-    if loaded.requeues > 0 {
-        let objects = count(loaded.requeues, "object");
-        lines.push(format!(
-            "{name} will be called for {objects} without a change: requeued or triggered"
-        ));
-    }
-    lines.extend(slowed(plugin, loaded));
-    lines.extend(writes(plugin, loaded));
-    lines.extend(loaded.closed_hosts.iter().map(|closed| {
-        let (host, left) = (&closed.host, table::duration(closed.left_ms));
-        let hint = runbooks::hint(Some(runbooks::HTTP_HOST_CLOSED.code));
-        format!("{name}: {host} asked for a pause and is closed for {left}{hint}")
-    }));
-    if let Some(letter) = &loaded.last_dead_letter {
-        let object = object(&letter.resource, &letter.object);
-        let (event, error) = (&letter.event, &letter.error);
-        let cluster = in_cluster(&letter.cluster);
-        let age = table::ago(letter.age_ms);
-        let them = match loaded.dead_letters {
-            ..=1 => "it".to_owned(),
-            many => format!("all {many}, `informant plugin dead-letters {name}` lists them"),
-        };
-        lines.push(format!(
-            "{name} dead-lettered {event} of {object}{cluster} {age} ago: {error} (`informant plugin requeue {name} --all` redelivers {them}; `informant explain {}`)",
-            runbooks::DEAD_LETTERS.code
-        ));
-    }
-    lines.extend(
-        loaded
-            .compiling
-            .as_ref()
-            .map(|what| format!("{name} has a new version: {what}")),
-    );
-    let refused = loaded.last_reload.as_ref().and_then(|reload| reload.error.as_ref());
-    let hint = runbooks::hint(Some(runbooks::PLUGIN_NOT_RELOADED.code));
-    lines.extend(refused.map(|error| format!("{name} was not reloaded: {error}{hint}")));
     lines
 }

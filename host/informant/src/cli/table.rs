@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use tabwriter::TabWriter;
 
 use crate::admin::SourceView;
-use crate::{age, escape};
+pub(super) use crate::age::{ago, duration};
+use crate::escape;
 
 /// The spaces between columns.
 const GAP: usize = 3;
@@ -36,20 +37,6 @@ pub(super) fn write_columns(out: &mut dyn Write, headings: &[&str], rows: Vec<Ve
         writeln!(table, "{}", cells.join("\t"))?;
     }
     table.flush()
-}
-
-/// A duration: in milliseconds below a second, in tenths below ten seconds, in kubectl's format above.
-pub(super) fn duration(millis: u64) -> String {
-    match millis {
-        0..1_000 => format!("{millis}ms"),
-        1_000..10_000 => format!("{}.{}s", millis / 1_000, millis % 1_000 / 100),
-        _ => age::human(i64::try_from(millis / 1_000).unwrap_or(i64::MAX)),
-    }
-}
-
-/// An age, in kubectl's format.
-pub(super) fn ago(millis: u64) -> String {
-    age::human(i64::try_from(millis / 1_000).unwrap_or(i64::MAX))
 }
 
 /// The value, or a dash.

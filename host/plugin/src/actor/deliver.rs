@@ -40,6 +40,15 @@ pub(crate) enum DeliveryResult {
     Lost(Box<TrapReport>),
 }
 
+impl DeliveryResult {
+    pub(crate) fn is_failure(&self) -> bool {
+        match self {
+            DeliveryResult::Answered(outcome) => outcome.is_failure(),
+            DeliveryResult::Lost(_) => true,
+        }
+    }
+}
+
 impl Buffers {
     /// Delivers an event to `instance`, as `rule` says. An object of which the cache has only the head is read first;
     /// an event whose object cannot be read waits for it.

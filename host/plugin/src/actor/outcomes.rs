@@ -19,7 +19,7 @@ use crate::actor::mailbox::{ActorCommand, CommandSender};
 use crate::actor::streak::Streak;
 use crate::capability::parts::HandledEvent;
 use crate::metrics::{EventCounters, PluginCounters};
-use crate::observed::{FailedCall, PluginObserver};
+use crate::observed::{CallCause, FailedCall, PluginObserver};
 use crate::runtime::Runtime;
 use crate::sync::lock;
 
@@ -55,16 +55,19 @@ pub(crate) struct EndedEvent<'a> {
     /// `add`, `update`, `delete`, `sync`.
     pub(crate) event: &'static str,
     pub(crate) attempt: u32,
+    /// Of a call that had effects or has failed.
+    pub(crate) cause: Option<Arc<CallCause>>,
 }
 
 impl<'a> EndedEvent<'a> {
-    pub(crate) fn of(delivery: &'a Delivery) -> EndedEvent<'a> {
+    pub(crate) fn of(delivery: &'a Delivery, cause: Option<Arc<CallCause>>) -> EndedEvent<'a> {
         EndedEvent {
             token: delivery.token,
             source: delivery.source,
             key: delivery.key(),
             event: delivery.notification.as_str(),
             attempt: delivery.attempt,
+            cause,
         }
     }
 }
@@ -118,6 +121,7 @@ impl Outcomes {
             attempt: event.attempt,
             result: outcome.as_str(),
             error: error.clone(),
+            cause: event.cause.clone(),
         };
         observer.failed(self.counters.plugin(), &call);
     }
@@ -131,7 +135,7 @@ impl Outcomes {
     /// The event of `delivery`, to be ended later. `activation`: that of the instance that handled it.
     pub(crate) fn handled_event(
         self: &Arc<Outcomes>,
-        delivery: &Delivery,
+        (delivery, cause): (&Delivery, Option<Arc<CallCause>>),
         activation: u64,
         counters: EventCounters,
         outcome: DeliveryOutcome,
@@ -146,6 +150,7 @@ impl Outcomes {
                 key: of_event.as_ref().map(Key::as_ref),
                 event,
                 attempt,
+                cause,
             };
             let mut answers = Answers::default();
             let on_failure = *lock(&outcomes.on_failure);
@@ -179,8 +184,7 @@ impl Answers {
             outcomes.counters.failing(is_failing);
         }
         let mut quarantine_because = None;
-        let is_failure = !outcome.is_ok() && !matches!(outcome, DeliveryOutcome::NotReady(_));
-        if is_failure {
+        if outcome.is_failure() {
             let result = outcome.as_str();
             // To ask for a retry after some time is not worth a warning.
             if !matches!(outcome, DeliveryOutcome::RetryAfter(..)) && !self.failed.contains(&result) {

@@ -209,9 +209,8 @@ impl EventWorker {
             None => DeliveryResult::Answered(DeliveryOutcome::Filtered),
         };
         capture.ended(instance.as_ref().map(Instance::tape), &context.captures);
-        if let Some(instance) = instance.as_ref().filter(|_| may_act) {
-            instance.cause().end();
-        }
+        let acting = instance.as_ref().filter(|_| may_act);
+        let cause = acting.and_then(|instance| instance.cause().end(ended.is_failure()));
         let now = context.now();
         let held_up = self.buffers.take_held_up();
         if delivery.is_suspect {
@@ -239,13 +238,18 @@ impl EventWorker {
                 let event = || {
                     context
                         .outcomes
-                        .handled_event(delivery, *activation, counters.clone(), outcome.clone())
+                        .handled_event(
+                            (delivery, cause.clone()),
+                            *activation,
+                            counters.clone(),
+                            outcome.clone(),
+                        )
                         .then(capture.take_end())
                 };
                 has_committed = context.capabilities.commit(effects, event);
             }
             if !has_committed && !was_refused {
-                let (event, on_failure) = (EndedEvent::of(delivery), config.spec.on_failure);
+                let (event, on_failure) = (EndedEvent::of(delivery, cause), config.spec.on_failure);
                 let quarantine_because =
                     self.answers
                         .end(&context.outcomes, &event, &rule.counters, outcome, on_failure);

@@ -64,6 +64,9 @@ pub(crate) const HTTP_CLOSED_MAX: Duration = Duration::from_secs(60 * 60);
 /// Hosts that are closed to one plugin at once: 100. Further ones stay open.
 pub(crate) const HTTP_CLOSED_HOSTS_MAX: usize = 100;
 
+/// The result of a request to which a service answered that it did not do it: 4xx and 5xx.
+const ERROR_STATUS: &str = "error-status";
+
 /// Headers that guests may not set besides wasmtime's: they would change how the message is framed or forwarded.
 const FORBIDDEN_HEADERS: [HeaderName; 4] = [header::TE, header::TRAILER, header::EXPECT, header::FORWARDED];
 
@@ -398,13 +401,7 @@ impl GrantedRequest {
         let response = wait::at_most(&*plugin.env, time_max, client.send(call)).await;
         let response = response.unwrap_or_else(|_late| Err(timed_out("the response")));
         if let Some(effect) = effect {
-            let detail = response.as_ref().map(|response| response.status().to_string());
-            plugin.dry_run.made(|| Effect {
-                error: response.as_ref().err().map(ToString::to_string),
-                result: response.as_ref().map_or_else(|error| error.code.as_str(), |_| "ok"),
-                detail: detail.unwrap_or_default(),
-                ..effect
-            });
+            plugin.dry_run.made(|| answered(effect, &response));
         }
         let response = response?;
         if matches!(
@@ -441,6 +438,27 @@ fn closed(left: Duration) -> Response<WasiBody> {
     let seconds = left.as_secs() + u64::from(left.subsec_nanos() > 0);
     response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
     response
+}
+
+/// The effect of a request that was sent.
+fn answered<B>(effect: Effect, response: &Result<Response<B>, HttpError>) -> Effect {
+    match response.as_ref().map(Response::status) {
+        Ok(status) if status.is_client_error() || status.is_server_error() => Effect {
+            error: Some(format!("answered {status}")),
+            result: ERROR_STATUS,
+            detail: status.to_string(),
+            ..effect
+        },
+        Ok(status) => Effect {
+            detail: status.to_string(),
+            ..effect
+        },
+        Err(error) => Effect {
+            error: Some(error.to_string()),
+            result: error.code.as_str(),
+            ..effect
+        },
+    }
 }
 
 /// A response of Informant's own, without a body.

@@ -88,9 +88,11 @@ impl CurrentCause {
         };
     }
 
-    /// The call has ended: its object is no longer kept.
-    pub(crate) fn end(&self) {
-        *lock(&self.0) = Present::default();
+    /// The call has ended: its object is no longer kept. Returns its cause, if it had effects or has failed.
+    pub(crate) fn end(&self, has_failed: bool) -> Option<Arc<CallCause>> {
+        let Present { call, cause } = std::mem::take(&mut *lock(&self.0));
+        let of_failure = || Some(Arc::new(call.filter(|_| has_failed)?.cause()));
+        cause.or_else(of_failure)
     }
 
     /// The object that the call is about, and its source. None if it is gone, and between calls.

@@ -22,6 +22,8 @@ pub(crate) struct PluginView {
     pub because: Option<String>,
     /// The runbook for its state, if there is one: `informant explain CODE`.
     pub code: Option<String>,
+    /// What is wrong with it, and what its events wait for: sentences, the worst first.
+    pub problems: Vec<String>,
     /// Only if loaded.
     #[serde(flatten)]
     pub loaded: Option<LoadedView>,
@@ -37,7 +39,7 @@ pub(crate) struct RunnerView {
     pub sha256: String,
 }
 
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct LoadedView {
     pub manifest_name: String,

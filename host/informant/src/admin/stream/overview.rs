@@ -19,9 +19,6 @@ use crate::runbooks;
 /// Problems that are listed: 50. The last line says how many more there are.
 const PROBLEMS_MAX: usize = 50;
 
-/// Shorter calls are not reported as stuck: 1 s.
-const STUCK_MS: u64 = 1_000;
-
 /// After the first message, the points of these steps are sent, so that a late one is not missed.
 const POINTS_AGAIN: usize = 2;
 
@@ -206,24 +203,8 @@ fn plugin_problems(plugin: &PluginView) -> Vec<Problem> {
             .map_or_else(String::new, |because| format!(": {because}"));
         add(format!("{name} is {}{because}", plugin.state), plugin.code.as_deref());
     }
-    let Some(loaded) = &plugin.loaded else { return problems };
-    if let Some(stuck) = loaded.stuck_on.as_ref().filter(|stuck| stuck.for_ms >= STUCK_MS) {
-        let about = stuck.object.as_deref().unwrap_or("a list or a timer");
-        let text = format!("{name} has been in one call for {about} for {} s", stuck.for_ms / 1_000);
-        add(text, Some(runbooks::HANDLER_SLOW.code));
-    }
-    if let Some(refused) = loaded.last_reload.as_ref().and_then(|reload| reload.error.as_ref()) {
-        add(
-            format!("{name} was not reloaded: {refused}"),
-            Some(runbooks::PLUGIN_NOT_RELOADED.code),
-        );
-    }
-    if loaded.dead_letters > 0 {
-        let letters = match loaded.dead_letters {
-            1 => "1 dead letter".to_owned(),
-            many => format!("{many} dead letters"),
-        };
-        add(format!("{name} has {letters}"), Some(runbooks::DEAD_LETTERS.code));
+    for remark in plugins::remarks(plugin).iter().filter(|remark| remark.is_problem) {
+        add(remark.sentence(), remark.code);
     }
     problems
 }

@@ -18,6 +18,7 @@ use crate::runbooks;
 pub(super) struct PluginRow {
     pub(super) name: String,
     state: String,
+    /// Of its state, or its worst problem.
     because: Option<String>,
     code: Option<String>,
     version: String,
@@ -25,8 +26,8 @@ pub(super) struct PluginRow {
     informers: Vec<String>,
     instances: usize,
     delivered: u64,
-    /// Events delivered in a second, since the rows before.
-    per_second: f64,
+    /// Events delivered in a second, since the rows before; null without any.
+    per_second: Option<f64>,
     pending: usize,
     in_flight: usize,
     failing: usize,
@@ -36,8 +37,10 @@ pub(super) struct PluginRow {
     restarts: u64,
     reloads: u64,
     cpu_ms: u64,
-    /// Cores that its calls used, since the rows before.
-    cpu: f64,
+    /// Cores that its calls used, since the rows before; null without any.
+    cpu: Option<f64>,
+    /// CPU time of each event so far, in milliseconds.
+    cpu_per_event_ms: Option<f64>,
     memory_bytes: usize,
     kube_requests: u64,
     kube_sent_bytes: u64,
@@ -132,10 +135,16 @@ pub(super) fn plugin_rows(
 }
 
 fn plugin_row(view: PluginView, before: Option<Rates>, elapsed: Duration) -> PluginRow {
+    let problem = || {
+        let remark = plugins::remarks(&view).into_iter().find(|remark| remark.is_problem)?;
+        let text = remark.text.strip_prefix(&*view.name).unwrap_or(&remark.text);
+        Some(text.trim_start_matches([':', ' ']).to_owned())
+    };
+    let because = view.because.clone().or_else(problem);
     let row = PluginRow {
         name: view.name,
         state: view.state,
-        because: view.because,
+        because,
         code: view.code,
         informers: view.informers,
         ..PluginRow::default()
@@ -150,7 +159,7 @@ fn with_loaded(row: PluginRow, loaded: LoadedView, before: Option<Rates>, elapse
     let seconds = elapsed.as_secs_f64();
     let rate = |now: u64, before: Option<u64>| {
         let difference = before.and_then(|before| now.checked_sub(before));
-        difference.map_or(0.0, |difference| round(difference as f64 / seconds))
+        difference.map(|difference| round(difference as f64 / seconds))
     };
     PluginRow {
         version: loaded.manifest_version,
@@ -166,7 +175,8 @@ fn with_loaded(row: PluginRow, loaded: LoadedView, before: Option<Rates>, elapse
         restarts: loaded.restarts,
         reloads: loaded.reloads,
         cpu_ms: loaded.cpu_ms,
-        cpu: rate(loaded.cpu_ms, before.map(|before| before.cpu_ms)) / 1_000.0,
+        cpu: rate(loaded.cpu_ms, before.map(|before| before.cpu_ms)).map(|cpu| cpu / 1_000.0),
+        cpu_per_event_ms: (loaded.delivered > 0).then(|| round(loaded.cpu_ms as f64 / loaded.delivered as f64)),
         memory_bytes: loaded.memory_bytes,
         kube_requests: loaded.kube_requests,
         kube_sent_bytes: loaded.kube_sent_bytes,

@@ -1,8 +1,8 @@
 //! The output for a healthy daemon and for one with every problem.
 
-use crate::admin::plugins::{ClosedHostView, DeadLetterView, ReloadView, StuckView, WritingKeyView};
+use crate::admin::plugins::{ClosedHostView, DeadLetterView, ReloadView, RetryView, StuckView, WritingKeyView};
 use crate::admin::sources::AgedText;
-use crate::admin::{LoadedView, PendingSection, RetryView};
+use crate::admin::{LoadedView, PendingSection};
 
 use super::*;
 
@@ -191,9 +191,8 @@ fn greeter(loaded: LoadedView) -> PluginView {
         component: "greeter.wasm".into(),
         informers: vec!["pods".into()],
         state: "running".into(),
-        because: None,
-        code: None,
         loaded: Some(loaded),
+        ..PluginView::default()
     }
 }
 
@@ -337,7 +336,7 @@ fn daemon_with_every_problem() {
     greeter failed on 5 objects and is retrying (`informant plugin retries greeter` lists all) (informant explain events-stuck)
       update of v1/pods default/web-2 in cluster east: 7 attempts in 2m2s, next in 31s: cannot connect
       sync of all objects: 1 attempt in 0ms, next when it is its turn: not yet
-    greeter dead-lettered add of v1/pods default/web-1 12s ago: no such team (`informant plugin requeue greeter --all` redelivers all 3, `informant plugin dead-letters greeter` lists them; `informant explain dead-letters`)
+    greeter dead-lettered add of v1/pods default/web-1: no such team, 12s ago (`informant plugin requeue greeter --all` redelivers all 3, `informant plugin dead-letters greeter` lists them) (informant explain dead-letters)
     greeter was not reloaded: plugin "greeter": greeter.wasm: not WebAssembly (informant explain plugin-not-reloaded)
     late is refused: late.wasm: cannot be read (informant explain plugin-refused)
 
