@@ -22,12 +22,6 @@ interface ActionProps {
   onOutcome: (outcome: Outcome) => void;
 }
 
-/** What the server's answer says, if it says something. */
-function answer(reply: unknown, otherwise: string): string {
-  const message = (reply as { message?: unknown } | null)?.message;
-  return typeof message === "string" ? message : otherwise;
-}
-
 export function Action({ label, name, question, url, body = {}, done, onOutcome }: ActionProps) {
   const [step, setStep] = useState<"idle" | "asking" | "sending" | "refused">("idle");
   const confirm = useRef<HTMLButtonElement>(null);
@@ -36,16 +30,25 @@ export function Action({ label, name, question, url, body = {}, done, onOutcome 
 
   useLayoutEffect(() => {
     if (step === "asking") confirm.current?.focus();
-    else if (before.current === "asking" && step === "idle") start.current?.focus();
+    else if (before.current !== "idle" && step === "idle") start.current?.focus();
     before.current = step;
   }, [step]);
+
+  // A button that goes, as its row does, leaves the focus to its panel.
+  useLayoutEffect(
+    () => () => {
+      const button = start.current;
+      if (button === document.activeElement) button?.closest<HTMLElement>(".panel")?.focus({ preventScroll: true });
+    },
+    [],
+  );
 
   const send = async () => {
     setStep("sending");
     try {
-      const reply = await post(url, body);
+      await post(url, body);
       setStep("idle");
-      onOutcome({ ok: true, text: answer(reply, done) });
+      onOutcome({ ok: true, text: done });
     } catch (error) {
       setStep(error instanceof ApiError && error.status === 403 ? "refused" : "idle");
       onOutcome({ ok: false, text: `${label} failed: ${messageOf(error)}` });

@@ -72,19 +72,13 @@ export async function request(url: string, init: RequestInit = {}): Promise<Resp
   throw error;
 }
 
-export async function post(url: string, body: object): Promise<unknown> {
-  const response = await request(url, {
+export function post(url: string, body: object): Promise<Response> {
+  return request(url, {
     method: "POST",
     headers: { "Content-Type": "application/json" },
     body: JSON.stringify(body),
     signal: AbortSignal.timeout(30_000),
   });
-  const text = await response.text();
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
 }
 
 export function messageOf(error: unknown): string {

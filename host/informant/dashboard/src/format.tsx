@@ -41,8 +41,7 @@ export function rate(value: number | null | undefined): string {
 
 export function cores(value: number | null | undefined): string {
   if (value == null) return NONE;
-  if (value === 0) return "0";
-  return value < 0.001 ? "<1m" : value < 1 ? `${Math.round(value * 1000)}m` : `${digits(value)} CPU`;
+  return value > 0 && value < 0.001 ? "<0.001" : `${+value.toFixed(3)}`;
 }
 
 export function duration(ms: number | null | undefined): string {

@@ -34,7 +34,8 @@ export function ObjectPage({ object }: { object: ObjectKey | null }) {
 }
 
 function Details({ object }: { object: ObjectKey }) {
-  const query = { name: object.name, namespace: object.namespace || undefined };
+  const { name, namespace, cluster } = object;
+  const query = { name, namespace: namespace || undefined, cluster: cluster || undefined };
   const cached = useLoaded(path(["get", object.resource], query), REFRESH_MS, asText);
   const calls = useLoaded<{ items: Call[] }>(path(["calls", object.resource], query), REFRESH_MS);
   const indexes = useLoaded<{ items: IndexValues[] }>(path(["indexes", object.resource], query), REFRESH_MS);
@@ -42,10 +43,8 @@ function Details({ object }: { object: ObjectKey }) {
   return (
     <Waiting done={cached.settled && calls.settled && indexes.settled && why.settled}>
       <Effects why={why} />
-      <div class="pair">
-        <Calls calls={calls} />
-        <Indexes indexes={indexes} />
-      </div>
+      <Calls calls={calls} />
+      <Indexes indexes={indexes} />
       <Cached cached={cached} />
     </Waiting>
   );
@@ -110,7 +109,7 @@ const CALLS: Field<Call>[] = [
       </>
     ),
   ],
-  ["Attempt", (call) => call.attempt, "number"],
+  ["Attempt", (call) => call.attempt + 1, "number"],
   [
     "Outcome",
     (call) => (
@@ -126,7 +125,7 @@ const CALLS: Field<Call>[] = [
 function Calls({ calls: { data, error } }: { calls: Loaded<{ items: Call[] }> }) {
   const items = data?.items.toReversed() ?? [];
   return (
-    <Panel title="Calls" aside={<span class="muted">failed, or with effects; newest first</span>}>
+    <Panel title="Calls for this object" aside={<span class="muted">failed, or with effects; newest first</span>}>
       <Unavailable message={error} />
       {data && <List label="Calls" items={items} fields={CALLS} empty="No call failed or had effects." />}
     </Panel>

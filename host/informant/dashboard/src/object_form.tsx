@@ -1,55 +1,52 @@
 // The form that opens the page of one object.
 
 import { h } from "preact";
-import { useState } from "preact/hooks";
 import { useCell } from "./cell";
 import { sources } from "./feeds";
 import { objectLink, type ObjectKey } from "./router";
 
 export function ObjectForm({ start }: { start: ObjectKey | null }) {
-  const [resource, setResource] = useState(start?.resource ?? "");
-  const [namespace, setNamespace] = useState(start?.namespace ?? "");
-  const [name, setName] = useState(start?.name ?? "");
-  const known = useCell(sources).rows;
-  const resources = [...new Set([...known.values()].map((row) => row.resource))].sort();
+  const known = [...useCell(sources).rows.values()];
+  const resources = [...new Set(known.map((row) => row.resource))].sort();
 
   const submit = (event: SubmitEvent) => {
     event.preventDefault();
-    location.hash = objectLink({ resource: resource.trim(), namespace: namespace.trim(), name: name.trim() });
+    const form = new FormData(event.currentTarget as HTMLFormElement);
+    const value = (key: keyof ObjectKey) => ((form.get(key) ?? "") as string).trim();
+    location.hash = objectLink({
+      cluster: value("cluster"),
+      resource: value("resource"),
+      namespace: value("namespace"),
+      name: value("name"),
+    });
   };
 
-  const input = { autocomplete: "off", autocapitalize: "off", spellcheck: false } as const;
+  const field = (key: keyof ObjectKey, label: string, placeholder?: string) => (
+    <label class="field">
+      <span>{label}</span>
+      <input
+        name={key}
+        list={key}
+        defaultValue={start?.[key]}
+        placeholder={placeholder}
+        required={key === "resource" || key === "name"}
+        autocomplete="off"
+        autocapitalize="off"
+        spellcheck={false}
+      />
+    </label>
+  );
   return (
     <form class="tools" role="search" aria-label="Object" onSubmit={submit}>
-      <label class="field">
-        <span>Resource</span>
-        <input
-          {...input}
-          required
-          list="resources"
-          placeholder="v1/pods"
-          value={resource}
-          onInput={(event) => setResource(event.currentTarget.value)}
-        />
-      </label>
-      <datalist id="resources">
+      {(start?.cluster || known.some((row) => row.cluster)) && field("cluster", "Cluster", "all")}
+      {field("resource", "Resource", "v1/pods")}
+      <datalist id="resource">
         {resources.map((each) => (
           <option key={each} value={each} />
         ))}
       </datalist>
-      <label class="field">
-        <span>Namespace</span>
-        <input
-          {...input}
-          placeholder="none if cluster-scoped"
-          value={namespace}
-          onInput={(event) => setNamespace(event.currentTarget.value)}
-        />
-      </label>
-      <label class="field">
-        <span>Name</span>
-        <input {...input} required value={name} onInput={(event) => setName(event.currentTarget.value)} />
-      </label>
+      {field("namespace", "Namespace", "none if cluster-scoped")}
+      {field("name", "Name")}
       <button type="submit" class="primary">
         Show
       </button>

@@ -136,7 +136,7 @@ function Numbers({ data: { counts, memory } }: { data: Data }) {
         label="Plugins"
         href="#/plugins"
         value={count(counts.plugins)}
-        {...well(counts.pluginsNotWell, "not well")}
+        {...well(counts.pluginsNotWell, "with problems")}
       />
       <Tile
         label="Sources"
@@ -182,7 +182,7 @@ function Charts({ data: { memory } }: { data: Data }) {
     ["Lag, oldest pending event", "lag", seconds],
     ["Memory", "memory", bytes, "limit", memory.limitBytes],
     ["Cache", "cache", bytes, "budget", memory.cacheMaxBytes],
-    ["CPU of plugins", "cpu", cores],
+    ["CPU of plugins, cores", "cpu", cores],
   ];
   return (
     <Panel title="Last hour">

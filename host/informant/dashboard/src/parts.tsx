@@ -16,7 +16,7 @@ interface PanelProps {
 
 export function Panel({ title, aside, class: extra = "", children }: PanelProps) {
   return (
-    <section class={`panel ${extra}`} aria-label={title}>
+    <section class={`panel ${extra}`} aria-label={title} tabIndex={-1}>
       <div class="panel-head">
         <h2>{title}</h2>
         {aside !== undefined && <div class="panel-aside">{aside}</div>}
@@ -108,12 +108,10 @@ export function objectText(object: ObjectRef): string {
   return (object.cluster ? `${object.cluster}: ` : "") + object.resource + (name ? ` ${name}` : "");
 }
 
-/** An object, as a link to its page. The page reads the local cluster only, so other clusters get no link. */
+/** An object, as a link to its page. */
 export function ObjectName({ object }: { object: ObjectRef }) {
   const text = foreign(objectText(object));
-  if (object.cluster || !object.name) return text;
-  const key = { resource: object.resource, namespace: object.namespace ?? "", name: object.name };
-  return <a href={objectLink(key)}>{text}</a>;
+  return object.name ? <a href={objectLink(object)}>{text}</a> : text;
 }
 
 export function Hash({ value }: { value: string | null | undefined }) {

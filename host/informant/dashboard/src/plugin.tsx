@@ -6,13 +6,12 @@ import { Action, OutcomeLine, type Outcome } from "./action";
 import { path, useLoaded } from "./api";
 import { useCell } from "./cell";
 import { plugins } from "./feeds";
-import { duration } from "./format";
 import { Effects, Log } from "./live";
 import { Explain, Notice, Unavailable } from "./parts";
 import { Cost, DryRunEffects, Progress, Reloads, Timers, Version } from "./plugin_facts";
-import { Pill, pluginTone } from "./state";
+import { Pill, pluginTone, type Tone } from "./state";
 import { foreign, multiline, shown } from "./text";
-import type { DeadLetter, DryRun, Plugin as Data, PluginRow, Retry } from "./types";
+import type { DeadLetter, DryRun, Plugin as Data, Retry } from "./types";
 import { DeadLetters, Retries } from "./undelivered";
 import { Gradually, useRefused, Waiting } from "./view";
 
@@ -43,12 +42,12 @@ export function Plugin({ name }: { name: string }) {
           {data && now && (
             <>
               <div class="status">
-                <Pill tone={pluginTone(now.state)} text={now.state} />
+                <Pill tone={pluginTone(now)} text={now.state} />
                 {now.dryRun && <span class="tag">dry run</span>}
                 {now.paused && now.state !== "paused" && <span class="tag">paused</span>}
                 <Actions name={name} paused={now.paused} reload={plugin.reload} />
               </div>
-              <Reasons data={data} now={now} />
+              <Problems data={data} tone={pluginTone(now)} />
               {/* One that is not loaded has nothing of this. */}
               {data.timers && (
                 <div class="columns">
@@ -60,7 +59,7 @@ export function Plugin({ name }: { name: string }) {
             </>
           )}
           <DeadLetters plugin={name} letters={letters} />
-          <Retries retries={retries} />
+          <Retries plugin={name} retries={retries} />
           {data?.timers?.length ? <Timers timers={data.timers} /> : null}
           {data?.dryRun && <DryRunEffects effects={dry} />}
           <Log name={name} />
@@ -73,30 +72,20 @@ export function Plugin({ name }: { name: string }) {
   );
 }
 
-function stuckText({ event, resource, object, forMs }: NonNullable<Data["stuckOn"]>): string {
-  return `A call has been running for ${duration(forMs)}: ${event} of ${resource} ${object}`;
-}
-
-function Reasons({ data, now }: { data: Data; now: Data | PluginRow }) {
-  const tone = pluginTone(now.state);
-  const parts = [
-    (now.because != null || now.code != null) && (
-      <Notice key="because" tone={tone}>
-        {multiline(now.because ?? now.state)} <Explain code={now.code} />
-      </Notice>
-    ),
-    data.stuckOn && (
-      <Notice key="stuck" tone="warn">
-        {foreign(stuckText(data.stuckOn))}
-      </Notice>
-    ),
-    data.compiling != null && (
-      <Notice key="compiling" tone="busy">
-        Compiling: {foreign(data.compiling)}
-      </Notice>
-    ),
-  ].filter(Boolean);
-  return parts.length > 0 ? <div class="stack">{parts}</div> : null;
+function Problems({ data, tone }: { data: Data; tone: Tone }) {
+  const texts = [data.because, ...data.problems].filter(Boolean);
+  if (texts.length === 0) return null;
+  // A state that is bad has its reason first; the others are not worse than the state.
+  const other = tone === "ok" ? "idle" : tone === "bad" ? "warn" : tone;
+  return (
+    <div class="stack">
+      {texts.map((text, index) => (
+        <Notice key={index} tone={tone === "bad" && index === 0 ? tone : other}>
+          {multiline(text)} {index === 0 && <Explain code={data.code} />}
+        </Notice>
+      ))}
+    </div>
+  );
 }
 
 function Actions({ name, paused, reload }: { name: string; paused: boolean; reload: () => void }) {
@@ -109,9 +98,9 @@ function Actions({ name, paused, reload }: { name: string; paused: boolean; relo
   return (
     <>
       <div class="actions">
+        {/* Without keys, the button that pauses becomes the one that resumes, and keeps the focus. */}
         {choices.map(([verb, done, effect]) => (
           <Action
-            key={verb}
             label={verb}
             question={`${verb} ${safe}? ${effect}`}
             url={path(["plugins", name, verb.toLowerCase()])}

@@ -2,7 +2,7 @@
 
 import { Fragment, h } from "preact";
 import type { Loaded } from "./api";
-import { ago, bytes, cores, count, duration, NONE, plural, rate, Time } from "./format";
+import { ago, bytes, count, duration, NONE, plural, rate, Time } from "./format";
 import { List, type Field } from "./list";
 import { Facts, Hash, Panel, Unavailable } from "./parts";
 import { Pill } from "./state";
@@ -21,26 +21,19 @@ export function Progress({ data, row }: FactsProps) {
       <Facts
         items={[
           ["Delivered", `${count(now.delivered)}${row ? ` · ${rate(row.perSecond)}` : ""}`],
-          [
-            "Pending",
-            `${count(now.pending)}${data.oldestPendingMs == null ? "" : ` · oldest ${duration(data.oldestPendingMs)}`}`,
-          ],
+          ["Pending", count(now.pending)],
           ["In flight", count(now.inFlight)],
-          row ? ["Lag", duration(row.lagMs)] : null,
+          ["Lag", duration(row?.lagMs)],
           ["Failing", count(now.failing)],
           ["Dead letters", count(now.deadLetters)],
           ["Coalesced", count(data.coalesced)],
-          ["Requeues", count(data.requeues)],
-          ["Delayed by rate limit", count(data.spaced)],
-          [
-            "Last error",
-            data.lastError ? (
-              <>
-                {multiline(data.lastError.message)} <span class="muted">({ago(data.lastError.ageMs)})</span>
-              </>
-            ) : (
-              "none"
-            ),
+          ["Will be called again", count(data.requeues)],
+          ["Wait for min-interval", count(data.spaced)],
+          data.lastError && [
+            "Last crash or refused reload",
+            <>
+              {multiline(data.lastError.message)} <span class="muted">({ago(data.lastError.ageMs)})</span>
+            </>,
           ],
         ]}
       />
@@ -55,12 +48,13 @@ export function Cost({ data, row }: FactsProps) {
       <Facts
         items={[
           ["Memory", bytes(now.memoryBytes)],
-          ["CPU time", `${duration(now.cpuMs)}${row ? ` · now ${cores(row.cpu)}` : ""}`],
+          ["CPU time", `${duration(now.cpuMs)}${row ? ` · ${duration(row.cpuPerEventMs)} per event` : ""}`],
           ["Instances", count(now.instances)],
           ["Restarts", count(now.restarts)],
-          ["API requests", count(now.kubeRequests)],
-          ["Sent", bytes(now.kubeSentBytes)],
-          ["Received", bytes(now.kubeReceivedBytes)],
+          [
+            "Kubernetes requests",
+            `${count(now.kubeRequests)} · sent ${bytes(now.kubeSentBytes)}, received ${bytes(now.kubeReceivedBytes)}`,
+          ],
           ["Effects", count(now.effects)],
           ["Writes waiting", count(data.writesWaiting)],
           ["Key-value store", data.kv ? `${plural(data.kv.keys, "key")}, ${bytes(data.kv.bytes)}` : "none"],
@@ -71,29 +65,15 @@ export function Cost({ data, row }: FactsProps) {
 }
 
 export function Version({ data }: { data: Plugin }) {
-  const last = data.lastReload;
   return (
     <Panel title="Version">
       <Facts
         items={[
           ["Version", foreign(data.manifestVersion ?? NONE)],
-          ["Manifest name", foreign(data.manifestName ?? NONE)],
           ["Component", code(data.component)],
           ["SHA-256", <Hash value={data.sha256} />],
-          ["Previous SHA-256", <Hash value={data.previousSha256} />],
           ["Roles", foreign(data.roles || NONE)],
           ["Informers", foreign(data.informers.join(", ") || NONE)],
-          ["Reloads", count(data.reloads)],
-          [
-            "Last reload",
-            last ? (
-              <>
-                {foreign(last.result)} <span class="muted">({ago(last.ageMs)})</span> {multiline(last.error)}
-              </>
-            ) : (
-              "none"
-            ),
-          ],
         ]}
       />
     </Panel>

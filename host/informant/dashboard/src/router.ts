@@ -1,8 +1,11 @@
 // Routes in the hash, so that static files suffice. Every name in a path is encoded.
 
 import { useLayoutEffect, useState } from "preact/hooks";
+import type { ObjectRef } from "./types";
 
 export interface ObjectKey {
+  /** Empty for the only one. */
+  cluster: string;
   resource: string;
   namespace: string;
   name: string;
@@ -33,7 +36,8 @@ export function parse(hash: string): Route {
   if (page === "plugins" && parts.length === 2) return { page: "plugin", name: first!, query };
   if (page === "object" && parts.length === 1) return { page, key: null, query };
   if (page === "object" && parts.length === 4) {
-    return { page, key: { resource: first!, namespace: second === NO_NAMESPACE ? "" : second!, name: third! }, query };
+    const namespace = second === NO_NAMESPACE ? "" : second!;
+    return { page, key: { cluster: query.get("cluster") ?? "", resource: first!, namespace, name: third! }, query };
   }
   if ((page === "plugins" || page === "sources" || page === "replicas") && parts.length === 1) return { page, query };
   return { page: "unknown", query };
@@ -43,8 +47,9 @@ export function pluginLink(name: string): string {
   return `#/plugins/${encodeURIComponent(name)}`;
 }
 
-export function objectLink({ resource, namespace, name }: ObjectKey): string {
-  return "#/object/" + [resource, namespace || NO_NAMESPACE, name].map(encodeURIComponent).join("/");
+export function objectLink({ cluster, resource, namespace, name = "" }: ObjectRef): string {
+  const way = [resource, namespace || NO_NAMESPACE, name].map(encodeURIComponent).join("/");
+  return `#/object/${way}${cluster ? `?cluster=${encodeURIComponent(cluster)}` : ""}`;
 }
 
 export function sourceLink(id: number): string {

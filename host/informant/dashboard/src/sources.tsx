@@ -14,23 +14,23 @@ function idText(id: number | null): string {
 }
 
 const COLUMNS: Column<SourceRow>[] = [
-  { label: "Resource", width: 16, value: (row) => row.resource },
+  { label: "Resource", width: 15.5, value: (row) => row.resource },
   {
     label: "State",
-    width: 10,
+    width: 9.5,
     value: (row) => urgency(sourceTone(row.state)),
     show: (row) => <Pill tone={sourceTone(row.state)} text={row.state} />,
   },
-  { label: "Namespace", width: 9, value: (row) => row.namespace ?? "all" },
-  { label: "Cluster", width: 7, value: (row) => row.cluster || "local" },
-  { label: "Informer", width: 9, value: (row) => row.informer },
+  { label: "Namespace", width: 8, value: (row) => row.namespace ?? "all" },
+  { label: "Cluster", width: 6, value: (row) => row.cluster || "local" },
+  { label: "Informer", width: 8, value: (row) => row.informer },
   { label: "Objects", width: 6.5, value: (row) => row.objects, number: count },
   { label: "Cache", width: 6.5, value: (row) => row.bytes, number: bytes },
   { label: "Heads", width: 5.5, value: (row) => row.heads, number: count },
   { label: "Relists", width: 5.5, value: (row) => row.relists, number: count },
-  { label: "Indexes", width: 8, value: (row) => row.indexes.join(", ") },
-  { label: "Problem", width: 14, grow: true, value: (row) => row.trouble ?? "" },
-  { label: "ID", width: 4.5, value: (row) => row.id ?? -1, number: (id) => idText(id < 0 ? null : id) },
+  { label: "Indexes", width: 8.5, value: (row) => row.indexes.join(", ") },
+  { label: "Problem", width: 11, grow: true, value: (row) => row.trouble ?? "" },
+  { label: "ID", width: 4.5, value: (row) => row.id, number: idText },
 ];
 
 function searched(row: SourceRow): unknown[] {

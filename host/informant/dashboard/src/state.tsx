@@ -2,6 +2,7 @@
 
 import { h } from "preact";
 import { shown } from "./text";
+import type { Plugin, PluginRow } from "./types";
 
 export type Tone = "ok" | "warn" | "bad" | "busy" | "idle";
 
@@ -47,8 +48,10 @@ const SHAPES: Record<Tone, string> = {
   idle: "M3 6h6",
 };
 
-export function pluginTone(state: string): Tone {
-  return PLUGIN_TONES[state] ?? "warn";
+/** A plugin that runs, or stands by, can have a problem all the same. */
+export function pluginTone({ state, because, failing, deadLetters }: Plugin | PluginRow): Tone {
+  const tone = PLUGIN_TONES[state] ?? "warn";
+  return tone !== "bad" && (failing || deadLetters || (because && tone === "ok")) ? "warn" : tone;
 }
 
 export function sourceTone(state: string): Tone {

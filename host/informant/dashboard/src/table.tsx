@@ -11,6 +11,8 @@ const ROW_HEIGHT = 32;
 const SPARE_ROWS = 4;
 const ROWS_PER_FRAME = 16;
 
+type Value = string | number | null;
+
 export interface Column<R> {
   /** Unique in its table: it is also the name in the link that keeps the order. */
   label: string;
@@ -18,8 +20,8 @@ export interface Column<R> {
   width: number;
   grow?: boolean;
   /** What the column sorts by, and what it shows unless there is `number` or `show`. */
-  value: (row: R) => string | number;
-  number?: (value: number) => ComponentChildren;
+  value: (row: R) => Value;
+  number?: (value: number | null) => ComponentChildren;
   show?: (row: R) => ComponentChildren;
 }
 
@@ -47,11 +49,11 @@ function orderOf(query: URLSearchParams): Order {
   return { label: wanted.replace(/^-/, ""), down: wanted.startsWith("-") };
 }
 
-function compare(a: string | number, b: string | number): number {
-  if (typeof a === "number" && typeof b === "number") return a - b;
-  const left = String(a);
-  const right = String(b);
-  return left < right ? -1 : left > right ? 1 : 0;
+/** `#2` comes before `#10`. */
+const text = new Intl.Collator("en", { numeric: true });
+
+function compare(a: Value, b: Value): number {
+  return typeof a === "string" ? text.compare(a, String(b)) : Number(a ?? -1) - Number(b ?? -1);
 }
 
 /** One row. It is drawn again only when the server sent it again or it moved. */
@@ -72,17 +74,24 @@ class Line<R> extends Pure<{ row: R; columns: Column<R>[]; index: number }> {
 
 function cell<R>({ value, number, show }: Column<R>, row: R): ComponentChildren {
   if (show) return show(row);
-  if (number) return number(value(row) as number);
+  if (number) return number(value(row) as number | null);
   const text = value(row);
   return <span title={shown(text)}>{foreign(text)}</span>;
 }
 
-export function Table<R>({ unit, columns, rows, searched, query, hint }: TableProps<R>) {
+export function Table<R>({ unit, columns: all, rows, searched, query, hint }: TableProps<R>) {
   const [filter, setFilter] = useState(query.get("filter") ?? "");
   const [order, setOrder] = useState(() => orderOf(query));
   const [top, setTop] = useState(0);
   const [height, setHeight] = useState(innerHeight);
   const region = useRef<HTMLDivElement>(null);
+
+  // On a narrow page, the column that orders the rows comes next to their names.
+  const columns = useMemo(() => {
+    const [name, ...others] = all;
+    const at = innerWidth < 700 ? others.findIndex((each) => each.label === order.label) : -1;
+    return at < 0 ? all : [name!, ...others.splice(at, 1), ...others];
+  }, [all, order]);
 
   const sorted = useMemo(() => {
     const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
@@ -114,7 +123,7 @@ export function Table<R>({ unit, columns, rows, searched, query, hint }: TablePr
   const remember = (nextFilter: string, next: Order) => {
     const sort = (next.down ? "-" : "") + next.label;
     setQuery({ filter: nextFilter, sort: sort === FIRST ? "" : sort });
-    region.current!.scrollTop = 0;
+    region.current!.scrollTo(0, 0);
     setTop(0);
   };
 

@@ -44,7 +44,8 @@ export interface PluginRow {
   informers: string[];
   instances: number;
   delivered: number;
-  perSecond: number;
+  /** Null, as `cpu`, until the server has counted twice. */
+  perSecond: number | null;
   pending: number;
   inFlight: number;
   failing: number;
@@ -53,7 +54,8 @@ export interface PluginRow {
   restarts: number;
   reloads: number;
   cpuMs: number;
-  cpu: number;
+  cpu: number | null;
+  cpuPerEventMs: number | null;
   memoryBytes: number;
   kubeRequests: number;
   kubeSentBytes: number;
@@ -185,11 +187,11 @@ export interface Plugin {
   state: string;
   because: string | null;
   code: string | null;
-  manifestName: string | null;
+  /** What is to be said besides the reason for its state, the worst first. */
+  problems: string[];
   manifestVersion: string | null;
   roles: string;
   sha256: string | null;
-  previousSha256: string | null;
   memoryBytes: number;
   cpuMs: number;
   kubeRequests: number;
@@ -198,12 +200,9 @@ export interface Plugin {
   effects: number;
   instances: number;
   restarts: number;
-  reloads: number;
-  lastReload: { result: string; error: string | null; ageMs: number } | null;
   /** Absent, as all that a component has, of a plugin that is not loaded. */
   reloadHistory?: Reload[];
   pending: number;
-  oldestPendingMs: number | null;
   inFlight: number;
   failing: number;
   deadLetters: number;
@@ -212,16 +211,15 @@ export interface Plugin {
   paused: boolean;
   dryRun: boolean;
   lastError: { message: string; ageMs: number } | null;
-  stuckOn: { object: string; resource: string; event: string; forMs: number } | null;
   timers?: Timer[];
   kv: { keys: number; bytes: number } | null;
   requeues: number;
   spaced: number;
   writesWaiting: number;
-  compiling: string | null;
 }
 
-interface Undelivered {
+/** An event that a plugin failed on, and that it gets again only by a requeue. */
+export interface DeadLetter {
   plugin: string;
   /** Null without an object, and of a source that is gone. */
   cluster: string | null;
@@ -229,18 +227,15 @@ interface Undelivered {
   namespace: string | null;
   name: string | null;
   event: string;
+  reason: string;
   result: string;
   attempts: number;
   error: string | null;
   ageMs: number;
 }
 
-export interface Retry extends Undelivered {
+export interface Retry extends DeadLetter {
   nextMs: number | null;
-}
-
-export interface DeadLetter extends Undelivered {
-  reason: string;
 }
 
 export interface DryRun {

@@ -10,17 +10,15 @@ import { ObjectName, Panel, Unavailable } from "./parts";
 import { foreign, multiline } from "./text";
 import type { DeadLetter, Retry } from "./types";
 
-type Item = Retry | DeadLetter;
-
-function keyOf(item: Item): string {
+function keyOf(item: DeadLetter): string {
   return item.namespace ? `${item.namespace}/${item.name}` : (item.name ?? "");
 }
 
-function rowKey(item: Item): string {
+function rowKey(item: DeadLetter): string {
   return [item.cluster, item.resource, keyOf(item), item.event].join(" ");
 }
 
-const OBJECT: Field<Item> = [
+const OBJECT: Field<DeadLetter> = [
   "Object",
   ({ cluster, resource, namespace, name }) =>
     name && resource ? (
@@ -30,7 +28,7 @@ const OBJECT: Field<Item> = [
     ),
   "name",
 ];
-const FAILURE: Field<Item> = [
+const FAILURE: Field<DeadLetter> = [
   "Last failure",
   (item) => (
     <>
@@ -38,7 +36,14 @@ const FAILURE: Field<Item> = [
     </>
   ),
 ];
-const AGE: Field<Item> = ["Age", (item) => ago(item.ageMs), "number"];
+const EVENT: Field<DeadLetter> = [
+  "Event",
+  (item) => (
+    <>
+      {foreign(item.event)} <span class="muted">{foreign(item.reason)}</span>
+    </>
+  ),
+];
 
 function when(nextMs: number | null): string {
   return nextMs == null ? "not scheduled" : nextMs <= 0 ? "now" : `in ${duration(nextMs)}`;
@@ -46,22 +51,18 @@ function when(nextMs: number | null): string {
 
 const RETRIES: Field<Retry>[] = [
   OBJECT,
-  [
-    "Next attempt",
-    (item) => (
-      <>
-        Attempt {item.attempts + 1} {when(item.nextMs)}
-        <div class="muted">
-          Calls {foreign(item.plugin)} again for the {foreign(item.event)}, with the object as cached at that time.
-        </div>
-      </>
-    ),
-  ],
+  EVENT,
+  ["Next attempt", (item) => `Attempt ${item.attempts + 1} ${when(item.nextMs)}`],
   FAILURE,
-  AGE,
+  ["Failing for", (item) => duration(item.ageMs), "number"],
 ];
 
-export function Retries({ retries: { data, error } }: { retries: Loaded<{ total: number; items: Retry[] }> }) {
+interface RetriesProps {
+  plugin: string;
+  retries: Loaded<{ total: number; items: Retry[] }>;
+}
+
+export function Retries({ plugin, retries: { data, error } }: RetriesProps) {
   const total = data?.total ?? 0;
   const listed = data?.items.length ?? 0;
   return (
@@ -70,6 +71,9 @@ export function Retries({ retries: { data, error } }: { retries: Loaded<{ total:
       aside={<span class="muted">{total > listed ? `${count(listed)} of ${count(total)}` : count(total)}</span>}
     >
       <Unavailable message={error} />
+      {total > 0 && (
+        <p class="muted note">Calls {foreign(plugin)} again for each, with the object as cached at that time.</p>
+      )}
       {data && (
         <List label="Retries" items={data.items} fields={RETRIES} keyOf={rowKey} empty="No event waits for a retry." />
       )}
@@ -88,21 +92,15 @@ export function DeadLetters({ plugin, letters: { data, error, reload } }: DeadLe
   const url = path(["plugins", plugin, "requeue"]);
   const finished = (result: Outcome) => {
     setOutcome(result);
-    reload();
+    // The call has to end first.
+    setTimeout(reload, 1_000);
   };
   const fields: Field<DeadLetter>[] = [
     OBJECT,
-    [
-      "Event",
-      (item) => (
-        <>
-          {foreign(item.event)} <span class="muted">{foreign(item.reason)}</span>
-        </>
-      ),
-    ],
+    EVENT,
     ["Attempts", (item) => count(item.attempts), "number"],
     FAILURE,
-    AGE,
+    ["Age", (item) => ago(item.ageMs), "number"],
     [
       "Action",
       // Without a key, the request would be for all.
@@ -110,10 +108,10 @@ export function DeadLetters({ plugin, letters: { data, error, reload } }: DeadLe
         <Action
           label="Requeue"
           name={`Requeue ${keyOf(item)}`}
-          question="Redeliver?"
+          question="Call again now?"
           url={url}
-          body={{ key: keyOf(item), resource: item.resource }}
-          done={`${keyOf(item)} requeued.`}
+          body={{ key: keyOf(item), resource: item.resource, cluster: item.cluster || undefined }}
+          done={`${keyOf(item)} requeued: it is called again now, and listed here if it fails.`}
           onOutcome={finished}
         />
       ),
@@ -126,7 +124,7 @@ export function DeadLetters({ plugin, letters: { data, error, reload } }: DeadLe
         total > 0 ? (
           <Action
             label="Requeue all"
-            question={`Redeliver ${plural(total, "dead letter")}?`}
+            question={`Call again for ${plural(total, "dead letter")} now?`}
             url={url}
             done={`${plural(total, "dead letter")} requeued.`}
             onOutcome={finished}

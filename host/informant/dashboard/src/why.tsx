@@ -75,7 +75,7 @@ export class WhyPath extends Pure<{ why: Why }> {
             <EventBox cause={cause} />
           </li>
           <li>
-            <span class="step">Plugin{cause && cause.attempt > 0 ? ` · attempt ${cause.attempt}` : ""}</span>
+            <span class="step">Plugin{cause && cause.attempt > 0 ? ` · attempt ${cause.attempt + 1}` : ""}</span>
             <span>
               <PluginName name={why.plugin} />
               {cause?.version && ["@", foreign(cause.version)]}
