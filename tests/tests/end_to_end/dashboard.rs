@@ -70,7 +70,8 @@ async fn daemon_with_work(cluster: &Cluster) -> Result<(Daemon, Client)> {
     wait::until("a write and a dead letter", WITHIN, async || {
         let get = async |path: &str| daemon.json(path).await.map_err(|error| format!("{error:#}"));
         let letters = get("/api/v1/dead-letters").await?;
-        let effects = get("/api/v1/why/v1/configmaps?name=target&namespace=default").await?;
+        // By the short name.
+        let effects = get("/api/v1/why/cm?name=target&namespace=default").await?;
         let has = |list: &serde_json::Value| list["items"].as_array().is_some_and(|items| !items.is_empty());
         if has(&letters) && has(&effects) {
             Ok(())
@@ -184,7 +185,9 @@ async fn actions(cluster: Cluster) -> Result<()> {
     client.put(&config_maps("hostile"), &config_map("hostile", "2")).await?;
     browser.press("Requeue default/hostile").await?;
     browser.press("Requeue").await?;
-    browser.wait_for(&["default/hostile requeued."]).await?;
+    browser
+        .wait_for(&["default/hostile requeued: it is called again now, and listed here if it fails."])
+        .await?;
     browser.close().await
 }
 
