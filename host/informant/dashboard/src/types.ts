@@ -59,6 +59,7 @@ export interface PluginRow {
   kubeSentBytes: number;
   kubeReceivedBytes: number;
   effects: number;
+  effectsPerSecond: number;
   paused: boolean;
   dryRun: boolean;
 }
@@ -78,6 +79,7 @@ export interface SourceRow {
   heads: number;
   indexes: string[];
   relists: number;
+  perSecond: number;
 }
 
 export interface RowsMessage<R> {

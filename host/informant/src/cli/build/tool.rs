@@ -6,6 +6,8 @@ use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 
+use crate::status_line;
+
 /// A major and a minor version.
 pub(super) type Version = (u32, u32);
 
@@ -56,6 +58,7 @@ impl Tool {
     /// # Errors
     /// If it cannot be started or fails: `what` is the end of "… cannot build", and `remedy` what to do.
     pub(super) fn run(&self, command: &mut Command, path: &Path, remedy: &str) -> Result<Vec<u8>> {
+        self.announce(path);
         command.stdin(Stdio::null()).stderr(Stdio::inherit());
         let output = self.started(command.output(), path)?;
         match output.status.success() {
@@ -69,10 +72,16 @@ impl Tool {
     /// # Errors
     /// If it cannot be started.
     pub(super) fn run_and_read(&self, command: &mut Command, path: &Path) -> Result<Output> {
+        self.announce(path);
         let output = self.started(command.stdin(Stdio::null()).output(), path)?;
         // The result matters more than the messages.
         let _ = io::stderr().write_all(&output.stderr);
         Ok(output)
+    }
+
+    /// Says that the program, which may be silent for long, is about to start.
+    fn announce(&self, path: &Path) {
+        status_line::step(&format!("{} builds {}", self.name, path.display()));
     }
 
     /// The error of a build that failed.
