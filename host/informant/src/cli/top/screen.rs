@@ -52,7 +52,7 @@ pub(super) async fn follow(link: Link<'_>, order: (SortBy, bool), with_colors: b
                 None => return Ok(Exit::Done),
                 Some(event) => match acted(event.context("cannot read keys")?, &mut view) {
                     Action::Quit => return Ok(Exit::Done),
-                    Action::Repaint => screen.terminal.clear().context("cannot draw on the terminal")?,
+                    Action::Repaint => screen.forget().context("cannot draw on the terminal")?,
                     Action::Redraw | Action::Nothing => {}
                 },
             },

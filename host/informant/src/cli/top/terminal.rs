@@ -10,6 +10,7 @@ use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_ra
 use crossterm::{execute, queue};
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
+use ratatui::layout::{Position, Rect};
 
 /// Whether this process has changed the terminal. There is one terminal.
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
@@ -26,6 +27,13 @@ impl Screen {
         restore_before_panics();
         let taken = take();
         taken.inspect_err(|_| restore())
+    }
+
+    /// The next drawing writes all of the screen. `Terminal::clear` would ask the terminal where its cursor is, and the
+    /// answer would be read as keys.
+    pub(super) fn forget(&mut self) -> io::Result<()> {
+        let size = self.terminal.size()?;
+        self.terminal.resize(Rect::from((Position::ORIGIN, size)))
     }
 }
 
