@@ -24,7 +24,7 @@ struct Start {
     objects: usize,
 }
 
-/// Shows how far the start is until it is over. Nothing if nobody can see it.
+/// Shows how far the start is until it is over. Nothing where stderr is no terminal.
 pub(super) async fn show(registry: StatusRegistry) {
     let line = StatusLine::begin();
     while line.is_shown() {

@@ -107,7 +107,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, known: &Known, view: &mut View, with_c
 
 const KEYS: &str = "q quit   s sort   r reverse   Tab plugins, sources   ? help";
 
-/// How things are marked. Nothing is said by a color alone.
+/// How things are marked. No color alone has a meaning.
 struct Styles {
     with_colors: bool,
 }
