@@ -30,16 +30,17 @@ async fn daemon(cluster: &Cluster) -> Result<Daemon> {
     Ok(daemon)
 }
 
-async fn embedded() -> Option<Cluster> {
-    if !scripts::can_run().await.unwrap() {
-        return None;
+/// A cluster for a test with scripts, if they can be run.
+async fn embedded() -> Result<Option<Cluster>> {
+    if !scripts::can_run().await? {
+        return Ok(None);
     }
-    crate::cluster(Kind::Embedded).await
+    Ok(crate::cluster(Kind::Embedded).await)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn top_prints_tables_with_rates_into_a_pipe() {
-    if let Some(cluster) = embedded().await {
+    if let Some(cluster) = embedded().await.unwrap() {
         tables(cluster).await.unwrap();
     }
 }
@@ -94,7 +95,7 @@ async fn tables(cluster: Cluster) -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn top_leaves_the_terminal_as_it_was() {
-    if let Some(cluster) = embedded().await {
+    if let Some(cluster) = embedded().await.unwrap() {
         screen(cluster).await.unwrap();
     }
 }
@@ -134,7 +135,7 @@ async fn screen(cluster: Cluster) -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn check_shows_its_progress_to_a_person_only() {
-    if let Some(cluster) = embedded().await {
+    if let Some(cluster) = embedded().await.unwrap() {
         progress(cluster).await.unwrap();
     }
 }
