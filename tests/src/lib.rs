@@ -24,4 +24,5 @@ pub mod recording;
 pub mod scripts;
 pub mod service;
 pub mod simulation;
+pub mod terminal;
 pub mod wait;

@@ -67,6 +67,7 @@ pub(crate) use plugins::{
 };
 pub(crate) use replicas::{OtherReplica, ReplicaView, ReplicasView};
 pub(crate) use sources::{FailedView, IndexFailuresView, LARGEST_NAMED_MAX, NamespaceView, SourceView, Sources};
+pub(crate) use stream::{Memory, Overview, PluginRow, SourceRow};
 pub(crate) use trigger::{TriggerRequest, TriggeredObjects};
 pub(crate) use why::{WhyCause, WhyItem, WhyObject, WhyView};
 

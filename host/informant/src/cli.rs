@@ -1,7 +1,7 @@
 //! The command line: its commands and flags.
 //!
 //! ```text
-//! informant run | dev | check | get | status | why | dashboard | replicas | explain | log-level | rbac
+//! informant run | dev | check | get | status | top | why | dashboard | replicas | explain | log-level | rbac
 //! informant apiserver | completions
 //! informant state copy
 //! informant plugin new | build | test | compile | inspect | list | effects | logs
@@ -47,6 +47,7 @@ mod state;
 mod status;
 mod table;
 mod test;
+mod top;
 mod why;
 
 use std::ffi::OsString;
@@ -100,6 +101,8 @@ enum Command {
     Get(get::GetArgs),
     /// Show the status of a running `informant run`: configuration, informers, plugins
     Status(status::StatusArgs),
+    /// Follow what plugins and sources of a running `informant run` do now, like top
+    Top(top::TopArgs),
     /// Open the dashboard of a running `informant run` in a browser
     Dashboard(dashboard::DashboardArgs),
     /// Show what plugins did to an object, or what one plugin did, and because of what
@@ -247,6 +250,7 @@ impl Cli {
             Command::Check(args) => check::run(&args),
             Command::Get(args) => get::run(&args),
             Command::Status(args) => status::run(&args),
+            Command::Top(args) => top::run(&args),
             Command::Replicas(args) => replicas::run(&args),
             Command::Why(args) => why::run(&args),
             Command::Dashboard(args) => dashboard::run(args),

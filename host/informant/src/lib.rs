@@ -20,7 +20,7 @@
 //! ```layers
 //! sync vital_task
 //! activities age config_file directories effect_log escape exit files
-//! key_file kube_api memory_limit metrics recorded runbooks
+//! key_file kube_api memory_limit metrics recorded runbooks status_line
 //! cluster http_client logging rbac replicas script_runners server
 //! guests
 //! daemon
@@ -55,6 +55,7 @@ mod runbooks;
 mod script_runners;
 mod server;
 mod signals;
+mod status_line;
 mod sync;
 mod vital_task;
 

@@ -30,6 +30,7 @@ use tracing_subscriber::{EnvFilter, Layer, reload};
 use informant_spec::suggest::did_you_mean;
 
 use crate::escape::{self, Escaped, Form};
+use crate::status_line;
 use crate::sync::lock;
 use dev::DevLines;
 use informant_plugin_host::GUEST_TARGET;
@@ -122,7 +123,14 @@ pub(crate) fn shows_styles(stream: &impl IsTerminal) -> bool {
 
 /// Starts logging to stderr.
 pub(crate) fn start(flags: &LogFlags) -> Result<()> {
-    begin(subscriber(flags, shows_styles(&std::io::stderr()), std::io::stderr)?);
+    begin(subscriber(
+        flags,
+        shows_styles(&std::io::stderr()),
+        status_line::stderr,
+    )?);
+    if flags.log_format == LogFormat::Plain {
+        status_line::allow();
+    }
     Ok(())
 }
 

@@ -40,6 +40,8 @@ pub struct ReflectorStatus {
     pub relists: u64,
     /// Watches opened.
     pub watches: u64,
+    /// Changes of objects that watches have read.
+    pub changes: u64,
     /// How the state is fetched.
     pub watch_list: WatchListUse,
     /// A change of the request in progress; with the reason if it has failed so far.

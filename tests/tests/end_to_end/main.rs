@@ -39,6 +39,7 @@ mod stop_and_clear;
 mod swap_under_load;
 mod swap_with_state;
 mod takeovers;
+mod top;
 mod why;
 
 use informant_tests::cluster::{Cluster, Kind};

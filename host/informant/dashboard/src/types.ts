@@ -61,6 +61,7 @@ export interface PluginRow {
   kubeSentBytes: number;
   kubeReceivedBytes: number;
   effects: number;
+  effectsPerSecond: number;
   paused: boolean;
   dryRun: boolean;
 }
@@ -80,6 +81,7 @@ export interface SourceRow {
   heads: number;
   indexes: string[];
   relists: number;
+  perSecond: number;
 }
 
 export interface RowsMessage<R> {

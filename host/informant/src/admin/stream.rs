@@ -32,6 +32,8 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
 pub(in crate::admin) use self::feed::Feed;
 pub(in crate::admin) use self::overview::series_json;
+pub(crate) use self::overview::{Memory, Overview};
+pub(crate) use self::rows::{PluginRow, SourceRow};
 use super::AdminState;
 use super::access::{Caller, Right};
 use super::error::{AdminError, Code, ResourceRight};

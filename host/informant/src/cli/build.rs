@@ -37,6 +37,7 @@ use super::inspect::{ConfigOfPlugin, OfPlugin};
 use super::{Exit, output};
 use crate::guests::Guests;
 use crate::script_runners;
+use crate::status_line::{self, StatusLine};
 
 /// `informant plugin build`.
 #[derive(Debug, Clone, Args)]
@@ -77,7 +78,9 @@ impl Display for Built {
 }
 
 pub(super) fn run(args: &BuildArgs) -> Result<Exit> {
+    let line = StatusLine::begin();
     let built = build(args)?;
+    drop(line);
     output::to_stdout(|out| output::line(out, &built.to_string())).context("cannot print the result")?;
     Ok(Exit::Done)
 }
@@ -247,6 +250,7 @@ fn script_with_runner(args: &BuildArgs, file: &Path, output: &Path) -> Result<Ve
 }
 
 fn check(content: &Content, of_plugin: OfPlugin) -> Result<()> {
+    status_line::show("loading what was built, as Informant would");
     let guests = Guests::for_inspection(&of_plugin.runners)?;
     let inspected = guests.block_on(guests.host().inspect(content, of_plugin.config));
     inspected.context("nothing was written, because Informant would refuse it")?;

@@ -21,6 +21,7 @@ use super::{ClusterArgs, ConfigFlag, Exit, output};
 use crate::config_file;
 use crate::guests::{Guests, compile_memory_bytes};
 use crate::key_file;
+use crate::status_line::{self, StatusLine};
 use cluster::ClusterReport;
 use informant_config::{Config, KeyStore, Problem, Problems, Severity};
 use informant_spec::suggest::known_values;
@@ -69,6 +70,7 @@ impl Findings {
 
 pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
     let config = config_file::load(&args.config.config)?;
+    let line = StatusLine::begin();
     let clusters = select_clusters(&config, args.cluster.as_deref().unwrap_or_default())?;
     let mut findings = Findings {
         problems: config.warnings.clone(),
@@ -117,7 +119,17 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
     if args.strict {
         fail_on_warnings(&mut findings.problems);
     }
+    drop(line);
     report(&config, findings, is_file_valid)
+}
+
+/// Shows which check runs: `(number + 1)` of `total`.
+fn show_progress(what: &str, number: usize, total: usize) {
+    status_line::show(&progress(what, number, total));
+}
+
+fn progress(what: &str, number: usize, total: usize) -> String {
+    format!("checking {what} ({} of {total})", number + 1)
 }
 
 /// Warnings become errors, marked `(--strict)`. Notes stay: they describe what may well be meant.

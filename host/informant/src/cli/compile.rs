@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use informant_plugin_host::{Architecture, precompile_runner};
 
 use super::{Exit, output};
+use crate::status_line::{self, StatusLine};
 
 /// `informant plugin compile`.
 #[derive(Debug, Args)]
@@ -34,7 +35,10 @@ pub(super) fn run(args: &CompileArgs) -> Result<Exit> {
         None => Architecture::of_this_machine()
             .context("Informant is not released for the architecture of this machine: choose one with --target")?,
     };
+    let line = StatusLine::begin();
+    status_line::show(&format!("compiling {}", args.runner.display()));
     let written = precompile_runner(&args.runner, architecture)?;
+    drop(line);
     output::to_stdout(|out| output::line(out, &written.display().to_string())).context("cannot print the result")?;
     Ok(Exit::Done)
 }

@@ -42,6 +42,14 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     ("status", &["informant status", "informant status -o json"]),
     (
+        "top",
+        &[
+            "informant top",
+            "informant top --sort cpu",
+            "informant top --iterations 5 --interval 10 -o json",
+        ],
+    ),
+    (
         "dashboard",
         &[
             "informant dashboard",

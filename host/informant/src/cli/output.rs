@@ -14,6 +14,7 @@ use serde::Serialize;
 use crate::admin::{AdminError, Code};
 use crate::escape::{self, Escaped, Form};
 use crate::exit::Exit;
+use crate::status_line;
 
 /// The longest message on stderr; a longer one, for example because of a long argument, is cut.
 const NOTE_BYTES_MAX: usize = 8 * 1024;
@@ -76,9 +77,9 @@ pub(super) fn ignore_broken_pipe(result: io::Result<()>) -> Result<()> {
 
 /// Writes a message to stderr. Further lines of it are indented.
 pub(super) fn note(message: &str) {
-    let message = escape::paragraph(&escape::cut(message, NOTE_BYTES_MAX));
+    let message = escape::paragraph(&escape::cut(message, NOTE_BYTES_MAX)) + "\n";
     // A failure to write to stderr cannot be reported anywhere.
-    let _ = writeln!(io::stderr().lock(), "{message}");
+    let _ = status_line::stderr().write_all(message.as_bytes());
 }
 
 pub(super) fn problems(problems: &Problems) {

@@ -2,6 +2,8 @@
 
 mod wide;
 
+pub(super) use wide::bytes;
+
 use std::io::{self, Write};
 
 use anyhow::Result;

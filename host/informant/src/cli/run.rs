@@ -1,5 +1,7 @@
 //! `informant run`: runs the daemon on two runtimes, until a signal ends it.
 
+mod progress;
+
 use std::net::SocketAddr;
 use std::num::NonZero;
 use std::path::PathBuf;
@@ -100,6 +102,7 @@ async fn serve(
     })
     .await?;
     signals.daemon_runs();
+    let progress = tokio::spawn(progress::show(daemon.registry().clone()));
     let mut reloads = signals.reloads();
     let signal = loop {
         tokio::select! {
@@ -111,6 +114,9 @@ async fn serve(
             }
         }
     };
+    progress.abort();
+    // Its line is gone then. An error says that it was aborted.
+    let _ = progress.await;
     tracing::info!(
         %signal,
         within_seconds = STOP_MAX.as_secs(),

@@ -38,6 +38,7 @@ fn help_names_every_command() {
       check        Validate a configuration, its plugins, and the permissions it needs
       get          Show objects from the cache of a running `informant run`
       status       Show the status of a running `informant run`: configuration, informers, plugins
+      top          Follow what plugins and sources of a running `informant run` do now, like top
       dashboard    Open the dashboard of a running `informant run` in a browser
       why          Show what plugins did to an object, or what one plugin did, and because of what
       replicas     Show the replicas of a running `informant run` with [ha], and which of them acts
@@ -128,6 +129,31 @@ fn help_of_check() {
     Cluster:
           --kubeconfig <FILE>  Kubeconfig file [default: [cluster] in the configuration, $KUBECONFIG, ~/.kube/config, the pod's service account]
           --context <NAME>     Kubeconfig context [default: [cluster] in the configuration, the kubeconfig's current context]
+    ");
+}
+
+#[test]
+fn help_of_top() {
+    let help = help(&["top"]);
+    let (own, _) = help
+        .split_once("      --admin")
+        .expect("the flags of all commands that ask the daemon");
+    insta::assert_snapshot!(own, @"
+    Follow what plugins and sources of a running `informant run` do now, like top
+
+    Usage: informant top [OPTIONS]
+
+    Options:
+          --sort <COLUMN>
+              Column that sorts the plugins [default: calls] [possible values: calls, cpu, lag, memory, effects, pending, name]
+          --reverse
+              Sort in the opposite order
+          --iterations <COUNT>
+              Print tables instead of following on the screen, this many times [default without a terminal: 1]
+          --interval <SECONDS>
+              Seconds between two tables [default: 2]
+      -o, --output <FORMAT>
+              Output format; json is not for the screen [default: table] [possible values: table, json]
     ");
 }
 

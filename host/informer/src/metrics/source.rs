@@ -208,6 +208,12 @@ impl SourceMetrics {
         }
     }
 
+    /// The changes of objects that its watches have read; bookmarks and errors are not among them.
+    pub(crate) fn changes(&self) -> u64 {
+        let [added, modified, deleted, ..] = &self.events;
+        added.get() + modified.get() + deleted.get()
+    }
+
     /// Counts one more of `family`, with this word as its label: the result of a request (`ok`, or the label of its
     /// failure), why something was skipped or listed again, the type of what was rejected.
     pub(crate) fn count(&self, family: CounterFamily, word: &'static str) {

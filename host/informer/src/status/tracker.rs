@@ -291,6 +291,7 @@ impl StatusTracker {
             lists: inner.lists,
             relists: inner.relists,
             watches: inner.watches,
+            changes: self.metrics.changes(),
             watch_list: inner.watch_list.clone(),
             reconfiguring: self.reconfiguring.borrow().clone(),
             staged_bytes: self.metrics.staged_bytes.get(),

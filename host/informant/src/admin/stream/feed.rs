@@ -7,7 +7,7 @@ use std::time::Duration;
 use informant_cache::Moment;
 use serde_json::json;
 
-use super::rows::{PluginRow, Rates, plugin_rows, source_rows};
+use super::rows::{PluginRow, Rates, plugin_rows, source_rows_with_rates};
 use super::table::RowTable;
 use crate::admin::AdminState;
 use crate::sync::lock;
@@ -27,7 +27,7 @@ struct Rows {
     table: RowTable,
     /// When they were computed.
     at: Option<Moment>,
-    /// Of plugins, what they had counted then.
+    /// What they had counted then.
     rates: BTreeMap<String, Rates>,
 }
 
@@ -49,8 +49,8 @@ impl Feed {
     /// What has changed in the sources.
     pub(super) fn sources(&self, state: &AdminState, since: &mut u64) -> Option<String> {
         let mut rows: MutexGuard<'_, Rows> = lock(&self.sources);
-        if rows.outdated(state).is_some() {
-            let sources = source_rows(state);
+        if let Some(elapsed) = rows.outdated(state) {
+            let sources = source_rows_with_rates(state, &mut rows.rates, elapsed);
             rows.table
                 .set(sources.into_iter().map(|row| (row.key.clone(), json!(row).to_string())));
         }

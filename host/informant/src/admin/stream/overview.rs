@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::admin::plugins::{self, PluginView};
@@ -22,59 +22,63 @@ const PROBLEMS_MAX: usize = 50;
 /// After the first message, the points of these steps are sent, so that a late one is not missed.
 const POINTS_AGAIN: usize = 2;
 
-#[derive(Debug, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Overview {
-    time: String,
-    version: &'static str,
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Overview {
+    pub(crate) time: String,
+    pub(crate) version: String,
     /// This replica; null without `[ha]`.
-    pod: Option<String>,
-    ready: bool,
+    pub(crate) pod: Option<String>,
+    pub(crate) ready: bool,
     /// What readiness waits for.
-    not_ready: Vec<String>,
-    configuration: ConfigurationState,
-    problems: Vec<Problem>,
-    memory: Memory,
-    counts: Counts,
-    series: serde_json::Value,
+    pub(crate) not_ready: Vec<String>,
+    pub(crate) configuration: ConfigurationState,
+    pub(crate) problems: Vec<Problem>,
+    pub(crate) memory: Memory,
+    pub(crate) counts: Counts,
+    /// Left out by clients that print the others.
+    #[serde(skip_serializing_if = "serde_json::Value::is_null")]
+    pub(crate) series: serde_json::Value,
 }
 
-#[derive(Debug, Default, Serialize)]
-struct ConfigurationState {
-    path: String,
-    state: String,
-    problem: Option<String>,
-    code: Option<String>,
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct ConfigurationState {
+    pub(crate) path: String,
+    pub(crate) state: String,
+    pub(crate) problem: Option<String>,
+    pub(crate) code: Option<String>,
 }
 
 /// Something that somebody should look at.
-#[derive(Debug, Default, PartialEq, Serialize)]
-struct Problem {
-    text: String,
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Problem {
+    pub(crate) text: String,
     /// The runbook: `informant explain CODE`.
-    code: Option<String>,
-    plugin: Option<String>,
-    source: Option<u32>,
+    pub(crate) code: Option<String>,
+    pub(crate) plugin: Option<String>,
+    pub(crate) source: Option<u32>,
 }
 
-#[derive(Debug, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Memory {
-    resident_bytes: Option<u64>,
-    limit_bytes: Option<u64>,
-    cache_bytes: usize,
-    cache_max_bytes: Option<usize>,
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Memory {
+    pub(crate) resident_bytes: Option<u64>,
+    pub(crate) limit_bytes: Option<u64>,
+    pub(crate) cache_bytes: usize,
+    pub(crate) cache_max_bytes: Option<usize>,
 }
 
-#[derive(Debug, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Counts {
-    plugins: usize,
-    plugins_not_well: usize,
-    sources: usize,
-    sources_not_live: usize,
-    objects: usize,
-    dead_letters: usize,
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Counts {
+    pub(crate) plugins: usize,
+    pub(crate) plugins_not_well: usize,
+    pub(crate) sources: usize,
+    pub(crate) sources_not_live: usize,
+    pub(crate) objects: usize,
+    pub(crate) dead_letters: usize,
 }
 
 /// The overview, first with the whole hour, then with each new point. `sent`: the time of the last point, in seconds.
@@ -147,7 +151,7 @@ fn overview(state: &AdminState, series: &ShownSeries) -> Overview {
     let budget = registry.catalog().budget();
     Overview {
         time: format!("{:.0}", Timestamp::now()),
-        version: env!("CARGO_PKG_VERSION"),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
         pod: match registry.replicas() {
             ReplicasStatus::Joined(group) => Some(pod_of(&group.identity).to_owned()),
             ReplicasStatus::Alone | ReplicasStatus::NotJoined { .. } => None,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use informant_cache::{Source, SourceState};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::admin::AdminState;
 use crate::admin::plugins::{self, LoadedView, PluginView};
@@ -13,62 +13,66 @@ use crate::daemon::InformerPhase;
 use crate::runbooks;
 
 /// One plugin.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct PluginRow {
-    pub(super) name: String,
-    state: String,
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct PluginRow {
+    pub(crate) name: String,
+    pub(crate) state: String,
     /// Of its state, or its worst problem.
-    because: Option<String>,
-    code: Option<String>,
-    version: String,
-    sha256: String,
-    informers: Vec<String>,
-    instances: usize,
-    delivered: u64,
+    pub(crate) because: Option<String>,
+    pub(crate) code: Option<String>,
+    pub(crate) version: String,
+    pub(crate) sha256: String,
+    pub(crate) informers: Vec<String>,
+    pub(crate) instances: usize,
+    pub(crate) delivered: u64,
     /// Events delivered in a second, since the rows before; null without any.
-    per_second: Option<f64>,
-    pending: usize,
-    in_flight: usize,
-    failing: usize,
-    dead_letters: usize,
+    pub(crate) per_second: Option<f64>,
+    pub(crate) pending: usize,
+    pub(crate) in_flight: usize,
+    pub(crate) failing: usize,
+    pub(crate) dead_letters: usize,
     /// In steps of 100 ms.
-    lag_ms: u64,
-    restarts: u64,
-    reloads: u64,
-    cpu_ms: u64,
+    pub(crate) lag_ms: u64,
+    pub(crate) restarts: u64,
+    pub(crate) reloads: u64,
+    pub(crate) cpu_ms: u64,
     /// Cores that its calls used, since the rows before; null without any.
-    cpu: Option<f64>,
+    pub(crate) cpu: Option<f64>,
     /// CPU time of each event so far, in milliseconds.
-    cpu_per_event_ms: Option<f64>,
-    memory_bytes: usize,
-    kube_requests: u64,
-    kube_sent_bytes: u64,
-    kube_received_bytes: u64,
-    effects: u64,
-    paused: bool,
-    dry_run: bool,
+    pub(crate) cpu_per_event_ms: Option<f64>,
+    pub(crate) memory_bytes: usize,
+    pub(crate) kube_requests: u64,
+    pub(crate) kube_sent_bytes: u64,
+    pub(crate) kube_received_bytes: u64,
+    pub(crate) effects: u64,
+    /// Since the rows before; null without any.
+    pub(crate) effects_per_second: Option<f64>,
+    pub(crate) paused: bool,
+    pub(crate) dry_run: bool,
 }
 
 /// One source, or an informer without one.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct SourceRow {
-    id: Option<u32>,
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct SourceRow {
+    pub(crate) id: Option<u32>,
     /// Unique among the rows.
-    pub(super) key: String,
-    informer: String,
-    cluster: String,
-    resource: String,
-    namespace: Option<String>,
-    state: String,
-    trouble: Option<String>,
-    code: Option<String>,
-    objects: usize,
-    bytes: usize,
-    heads: usize,
-    indexes: Vec<String>,
-    relists: u64,
+    pub(crate) key: String,
+    pub(crate) informer: String,
+    pub(crate) cluster: String,
+    pub(crate) resource: String,
+    pub(crate) namespace: Option<String>,
+    pub(crate) state: String,
+    pub(crate) trouble: Option<String>,
+    pub(crate) code: Option<String>,
+    pub(crate) objects: usize,
+    pub(crate) bytes: usize,
+    pub(crate) heads: usize,
+    pub(crate) indexes: Vec<String>,
+    pub(crate) relists: u64,
+    /// Changes that its watch read in a second, since the rows before.
+    pub(crate) per_second: Option<f64>,
 }
 
 impl SourceRow {
@@ -106,11 +110,14 @@ impl SourceRow {
     }
 }
 
-/// What a plugin had counted when its last row was made.
+/// What a plugin or a source had counted when its last row was made.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Rates {
     delivered: u64,
     cpu_ms: u64,
+    effects: u64,
+    /// Of a source alone.
+    changes: u64,
 }
 
 /// The rows of all plugins; `elapsed` after those from which `before` is.
@@ -125,6 +132,8 @@ pub(super) fn plugin_rows(
         let counted = view.loaded.as_ref().map(|loaded| Rates {
             delivered: loaded.delivered,
             cpu_ms: loaded.cpu_ms,
+            effects: loaded.effects,
+            changes: 0,
         });
         let was = before.get(&view.name).copied();
         rates.extend(counted.map(|counted| (view.name.clone(), counted)));
@@ -156,11 +165,7 @@ fn plugin_row(view: PluginView, before: Option<Rates>, elapsed: Duration) -> Plu
 }
 
 fn with_loaded(row: PluginRow, loaded: LoadedView, before: Option<Rates>, elapsed: Duration) -> PluginRow {
-    let seconds = elapsed.as_secs_f64();
-    let rate = |now: u64, before: Option<u64>| {
-        let difference = before.and_then(|before| now.checked_sub(before));
-        difference.map(|difference| round(difference as f64 / seconds))
-    };
+    let rate = |now: u64, before: Option<u64>| rate(now, before, elapsed);
     PluginRow {
         version: loaded.manifest_version,
         sha256: loaded.sha256,
@@ -182,6 +187,7 @@ fn with_loaded(row: PluginRow, loaded: LoadedView, before: Option<Rates>, elapse
         kube_sent_bytes: loaded.kube_sent_bytes,
         kube_received_bytes: loaded.kube_received_bytes,
         effects: loaded.effects,
+        effects_per_second: rate(loaded.effects, before.map(|before| before.effects)),
         paused: loaded.paused,
         dry_run: loaded.dry_run,
         ..row
@@ -193,7 +199,43 @@ fn round(value: f64) -> f64 {
     (value * 1_000.0).round() / 1_000.0
 }
 
+/// In a second; none if it is not known.
+fn rate(now: u64, before: Option<u64>, elapsed: Duration) -> Option<f64> {
+    let difference = now.checked_sub(before?)?;
+    Some(round(difference as f64 / elapsed.as_secs_f64()))
+}
+
+/// The rows of all sources with their rates; `elapsed` after those from which `before` is.
+pub(super) fn source_rows_with_rates(
+    state: &AdminState,
+    before: &mut BTreeMap<String, Rates>,
+    elapsed: Duration,
+) -> Vec<SourceRow> {
+    let mut rates = BTreeMap::new();
+    let with_rate = |(row, changes): (SourceRow, u64)| {
+        let was = before.get(&row.key).map(|before| before.changes);
+        let counted = Rates {
+            changes,
+            ..Rates::default()
+        };
+        rates.insert(row.key.clone(), counted);
+        SourceRow {
+            per_second: rate(changes, was, elapsed),
+            ..row
+        }
+    };
+    let rows = counted_source_rows(state).into_iter().map(with_rate).collect();
+    *before = rates;
+    rows
+}
+
+/// The rows of all sources, without rates.
 pub(super) fn source_rows(state: &AdminState) -> Vec<SourceRow> {
+    counted_source_rows(state).into_iter().map(|(row, _)| row).collect()
+}
+
+/// Each with the number of changes that its watches have read.
+fn counted_source_rows(state: &AdminState) -> Vec<(SourceRow, u64)> {
     let mut rows = Vec::new();
     for entry in state.registry.informers() {
         let all = state.registry.sources(&entry.name);
@@ -201,8 +243,9 @@ pub(super) fn source_rows(state: &AdminState) -> Vec<SourceRow> {
             let in_cluster = all.iter().filter(|source| source.info().cluster == cluster);
             let before = rows.len();
             rows.extend(in_cluster.map(|source| {
-                let relists = sources::of_reflector(&status, source).map_or(0, |reflector| reflector.relists);
-                source_row(source, relists)
+                let reflector = sources::of_reflector(&status, source);
+                let (relists, changes) = reflector.map_or((0, 0), |reflector| (reflector.relists, reflector.changes));
+                (source_row(source, relists), changes)
             }));
             if rows.len() == before {
                 let (state, trouble) = match &status.phase {
@@ -213,7 +256,7 @@ pub(super) fn source_rows(state: &AdminState) -> Vec<SourceRow> {
                     InformerPhase::Running(_) => ("Syncing", None),
                     InformerPhase::Stopped => ("Stopped", None),
                 };
-                rows.push(SourceRow {
+                let row = SourceRow {
                     key: format!("{}/{cluster}", entry.name),
                     informer: entry.name.clone(),
                     cluster,
@@ -222,7 +265,8 @@ pub(super) fn source_rows(state: &AdminState) -> Vec<SourceRow> {
                     trouble,
                     code: Some(runbooks::WATCH_NOT_LIVE.code.to_owned()),
                     ..SourceRow::default()
-                });
+                };
+                rows.push((row, 0));
             }
         }
     }
@@ -247,5 +291,20 @@ fn source_row(source: &Source, relists: u64) -> SourceRow {
         heads: status.snapshot.heads(),
         indexes: status.snapshot.index_names(),
         relists,
+        per_second: 0.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_unknown_at_first_and_after_a_restart() {
+        let second = Duration::from_secs(2);
+        assert_eq!(rate(5, None, second), None);
+        assert_eq!(rate(5, Some(9), second), None);
+        assert_eq!(rate(15, Some(5), second), Some(5.0));
+        assert_eq!(rate(1, Some(0), Duration::from_secs(3)), Some(0.333));
     }
 }

@@ -7,6 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 
 use super::tool::ToolUnusable;
+use crate::status_line;
 
 const ESBUILD: &str = "esbuild";
 
@@ -38,6 +39,7 @@ pub(super) fn bundle(file: &Path, conditions: &[String]) -> Result<Vec<u8>> {
     let program = esbuild_for(file).unwrap_or_else(|| PathBuf::from(ESBUILD));
     let mut command = Command::new(&program);
     command.arg(file).args(ARGUMENTS).args(selection(conditions));
+    status_line::step(&format!("esbuild bundles {}", file.display()));
     let bundled = match command.output() {
         Ok(bundled) => bundled,
         Err(error) if error.kind() == ErrorKind::NotFound => bail!(ToolUnusable(format!(

@@ -6,6 +6,8 @@ use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 
+use crate::status_line;
+
 /// A major and a minor version.
 pub(super) type Version = (u32, u32);
 
@@ -56,6 +58,7 @@ impl Tool {
     /// # Errors
     /// If it cannot be started or fails: `what` is the end of "… cannot build", and `remedy` what to do.
     pub(super) fn run(&self, command: &mut Command, path: &Path, remedy: &str) -> Result<Vec<u8>> {
+        status_line::step(&self.announcement(path));
         command.stdin(Stdio::null()).stderr(Stdio::inherit());
         let output = self.started(command.output(), path)?;
         match output.status.success() {
@@ -69,10 +72,16 @@ impl Tool {
     /// # Errors
     /// If it cannot be started.
     pub(super) fn run_and_read(&self, command: &mut Command, path: &Path) -> Result<Output> {
+        status_line::step(&self.announcement(path));
         let output = self.started(command.stdin(Stdio::null()).output(), path)?;
         // The result matters more than the messages.
         let _ = io::stderr().write_all(&output.stderr);
         Ok(output)
+    }
+
+    /// The program, which may be silent for long, is about to start.
+    fn announcement(&self, path: &Path) -> String {
+        format!("{} builds {}", self.name, path.display())
     }
 
     /// The error of a build that failed.
@@ -199,6 +208,11 @@ mod tests {
         insta::assert_snapshot!(old.unwrap_err(), @"go 1.21 is too old for greeter/go.mod, which needs 1.26: install Go 1.26 or newer from https://go.dev/dl");
         TOOL.check_version(Command::new("echo").arg("go version go1.30"), path)
             .unwrap();
+    }
+
+    #[test]
+    fn a_build_is_announced_with_its_program() {
+        insta::assert_snapshot!(TOOL.announcement(Path::new("greeter/go.mod")), @"go builds greeter/go.mod");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use kube::Client;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Findings, admin, grants, namespaces};
+use super::{Findings, admin, grants, namespaces, show_progress};
 use crate::cli::in_cluster;
 use crate::cluster::{Cluster, ClusterFlags};
 
@@ -118,12 +118,17 @@ async fn check_one(config: &Config, name: &str, flags: &ClusterFlags, required: 
         impersonates: reached.impersonates,
         client: reached.client,
     };
-    let informers = config.informers.iter();
+    let of_cluster = |section: &InformerSection| config.clusters_of(section).any(|cluster| cluster == name);
+    let informers: Vec<_> = config
+        .informers
+        .iter()
+        .filter(|(_, section)| of_cluster(section))
+        .collect();
+    let total = informers.len();
     // What is known of it, also if some group did not answer.
     let mut watched: BTreeMap<&str, Watched> = BTreeMap::new();
-    for (informer, section) in
-        informers.filter(|(_, section)| config.clusters_of(section).any(|cluster| cluster == name))
-    {
+    for (number, (informer, section)) in informers.into_iter().enumerate() {
+        show_progress(&format!("informer {informer}{}", cluster.in_cluster()), number, total);
         let resource = match &section.resource.value {
             Resources::One(resource) => resource,
             Resources::Several(pattern) => {

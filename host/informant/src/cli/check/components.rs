@@ -11,7 +11,7 @@ use informant_plugin_host::{
 
 use informant_spec::Missed;
 
-use super::{Findings, selections};
+use super::{Findings, selections, show_progress};
 use crate::files::read_content;
 
 /// The interface of keys, without its version.
@@ -34,7 +34,8 @@ pub(super) type Inspections<'c> = BTreeMap<&'c str, Inspection>;
 pub(super) async fn inspect<'c>(config: &'c Config, host: &PluginHost) -> (Inspections<'c>, Findings) {
     let mut findings = Findings::default();
     let mut inspections = Inspections::new();
-    for (name, section) in &config.plugins {
+    for (number, (name, section)) in config.plugins.iter().enumerate() {
+        show_progress(&format!("plugin {name}"), number, config.plugins.len());
         let checked = match read_content(&section.spec.content) {
             Ok(content) => host.preflight(&section.spec, &content).await,
             Err(error) => Err(error),

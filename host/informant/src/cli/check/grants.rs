@@ -9,8 +9,8 @@ use informant_spec::suggest::nearest;
 use informant_spec::{KubeGrant, KubeResource, KubeVerb, ResourceName};
 use serde_json::{Value, json};
 
-use super::Findings;
 use super::cluster::{AccessReviewStatus, RESPONSE_MAX, ReachableCluster, Watched, allowed_as};
+use super::{Findings, show_progress};
 
 /// The most permissions to ask about: each is a request, and no sensible configuration has more.
 const PERMISSIONS_MAX: usize = 1_000;
@@ -35,7 +35,9 @@ pub(super) async fn check(
         passed: Vec::new(),
     };
     let mut known: BTreeMap<(Option<String>, String), bool> = BTreeMap::new();
-    for (name, section) in &config.plugins {
+    for (number, (name, section)) in config.plugins.iter().enumerate() {
+        let what = format!("what plugin {name} may do{}", cluster.in_cluster());
+        show_progress(&what, number, config.plugins.len());
         let user = section.spec.identity.as_ref().map(ToString::to_string);
         if let Some(user) = user.as_deref().filter(|_| cluster.impersonates) {
             let message = format!(

@@ -62,3 +62,8 @@ fn unknown_cluster_error_lists_the_known_clusters() {
     insta::assert_snapshot!(selected(&one, &["east"]), @"--cluster east: the configuration has one unnamed cluster: use `--cluster` without a name");
     insta::assert_snapshot!(selected(&two, &["west", "wset"]), @"--cluster wset: no such cluster in the configuration; clusters: `east`, `west`");
 }
+
+#[test]
+fn progress_says_which_check_of_how_many_runs() {
+    insta::assert_snapshot!(super::progress("informer pods in cluster east", 1, 7), @"checking informer pods in cluster east (2 of 7)");
+}

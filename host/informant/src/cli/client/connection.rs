@@ -147,6 +147,17 @@ impl AdminClient {
         self.document(response).await
     }
 
+    /// Requests text that arrives line by line.
+    pub(in crate::cli) async fn lines(&mut self, path: &str) -> Result<ObjectLines> {
+        let response = self.request(Method::GET, path, Bytes::new()).await?;
+        Ok(ObjectLines::new(response))
+    }
+
+    /// Shows no warnings of the daemon: they were shown already.
+    pub(in crate::cli) fn mute_warnings(&mut self) {
+        self.has_warned = true;
+    }
+
     pub(in crate::cli) async fn post<T: DeserializeOwned>(&mut self, path: &str, body: &impl Serialize) -> Result<T> {
         let body = serde_json::to_vec(body).context("cannot encode the request as JSON")?;
         let response = self.request(Method::POST, path, body.into()).await?;

@@ -50,7 +50,7 @@ fn microseconds(millis: u64, parts: u64) -> String {
 }
 
 /// `812B`, `12KiB`, `3.4MiB`.
-fn bytes(bytes: u64) -> String {
+pub(in crate::cli) fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["B", "KiB", "MiB", "GiB"];
     let (mut value, mut unit, mut rest) = (bytes, 0, 0);
     while value >= 1_024 && unit + 1 < UNITS.len() {
