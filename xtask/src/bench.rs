@@ -54,9 +54,9 @@ enum Part {
     /// kept as heads, and what a namespace full of large objects costs the others. The API server takes 10 GB of memory
     /// for the pods. Requires Python, for the script runner.
     Budget,
-    /// Measure one handler and ten, by Informant, client-go, kube-rs, Kopf and shell-operator, as they come and with the
-    /// settings that make them cheapest. Fails if ten handlers cost more than a bound allows. Those are left out whose
-    /// tools are missing: Go, Python with pip, or shell-operator and jq. Takes about twenty minutes.
+    /// Measure one handler and ten, by Informant, client-go, kube-rs, Kopf and shell-operator, as they come and with
+    /// the settings that make them cheapest. Fails if ten handlers cost more than a bound allows. Those are left out
+    /// whose tools are missing: Go, Python with pip, or shell-operator and jq. Takes about twenty minutes.
     Handlers {
         /// Pods.
         #[arg(long, default_value = HANDLED_PODS)]
@@ -161,7 +161,15 @@ fn handlers(pods: &str, seconds: &str, rounds: &str) -> Result<ExitCode> {
     guests::add_target(guests::TARGET)?;
     guests::build_packages(&["guest-measured".to_owned()])?;
     let mut command = benchmark()?;
-    command.args(["--handlers", pods, "--tuned", "--lag-seconds", seconds, "--rounds", rounds]);
+    command.args([
+        "--handlers",
+        pods,
+        "--tuned",
+        "--lag-seconds",
+        seconds,
+        "--rounds",
+        rounds,
+    ]);
     add_programs(&mut command, &peers::build_those_possible()?);
     if let Some(packages) = peers::kopf()? {
         command.arg("--kopf").arg(packages);

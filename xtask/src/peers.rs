@@ -27,7 +27,10 @@ pub(crate) fn build_those_possible() -> Result<Vec<(&'static str, PathBuf)>> {
     }
     programs.push(("kube-rs", kube_rs(&folder)?));
     let needed = [(SHELL_OPERATOR, "version"), ("jq", "--version")];
-    match needed.iter().find(|(program, argument)| !cargo::is_there(program, argument)) {
+    match needed
+        .iter()
+        .find(|(program, argument)| !cargo::is_there(program, argument))
+    {
         None => programs.push((SHELL_OPERATOR, SHELL_OPERATOR.into())),
         Some((missing, _)) => report::skipped(SHELL_OPERATOR, &format!("{missing} is not installed")),
     }

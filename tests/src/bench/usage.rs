@@ -30,7 +30,10 @@ pub(super) fn of(process: u32) -> Result<Usage> {
 
 /// The proportional set size: memory that several processes share counts for each only in part.
 pub(super) fn proportional(process: u32) -> Result<f64> {
-    bytes(&std::fs::read_to_string(format!("/proc/{process}/smaps_rollup"))?, "Pss:")
+    bytes(
+        &std::fs::read_to_string(format!("/proc/{process}/smaps_rollup"))?,
+        "Pss:",
+    )
 }
 
 /// The processes that it started, those included that these started. Those that end meanwhile may be missing.

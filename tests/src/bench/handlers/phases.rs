@@ -65,6 +65,13 @@ struct Attempt {
     handled_per_second: f64,
 }
 
+/// Updates each pod in both ways, so that pods have the same size for all subjects.
+pub(super) async fn update_each(rig: &mut Rig) -> Result<()> {
+    let objects = rig.load.objects();
+    rig.load.update(objects).await?;
+    rig.load.paced(RATES[0], objects.div_ceil(RATES[0])).await
+}
+
 /// Starts the subject, and waits until all handlers have received all pods.
 pub(super) async fn restart(rig: &Rig, setup: &Setup, handlers: u32) -> Result<Restarted> {
     let began = Instant::now();
@@ -116,9 +123,9 @@ pub(super) async fn sustained(rig: &mut Rig, running: &Running, name: &str, seco
 
 /// The highest rate below `rate` that a subject may keep up with which has just handled so many per second.
 fn next_rate(rate: u32, handled_per_second: f64) -> Option<u32> {
-    let lower = RATES.into_iter().filter(|lower| *lower < rate);
+    let mut lower = RATES.into_iter().filter(|lower| *lower < rate);
     let possible = lower.clone().find(|lower| f64::from(*lower) <= handled_per_second);
-    possible.or(lower.last())
+    possible.or(lower.next_back())
 }
 
 async fn attempt(rig: &mut Rig, running: &Running, rate: u32, seconds: u32) -> Result<Attempt> {

@@ -101,9 +101,11 @@ impl Running {
         let mut sum = 0.0;
         for id in self.ids()? {
             sum += usage::proportional(id)?;
-            // Those that end just now count no more.
+            // Those that end just now do not count.
             let children = usage::descendants(id).into_iter();
-            sum += children.filter_map(|child| usage::proportional(child).ok()).sum::<f64>();
+            sum += children
+                .filter_map(|child| usage::proportional(child).ok())
+                .sum::<f64>();
         }
         Ok(sum)
     }
@@ -215,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_and_lags_are_told_from_other_lines() {
+    fn lines_with_counts_and_lags_are_recognized() {
         let line = r#"{"adds":5,"updates":7,"lists":1}"#;
         assert_eq!(counted(line), Some(Calls { adds: 5, updates: 7 }));
         assert_eq!(counted("[2026-01-01] Handler 'handler-1' succeeded."), None);
@@ -246,13 +248,7 @@ mod tests {
         let second = r#"{"adds":0,"updates":3,"restarts":1,"lags_us":[10,20,30]}"#;
         std::fs::write(file.path(), format!("{first}\n{second}\n{{\"adds\":0,\"upd")).expect("writable");
         let all = runs(file.path(), 0).expect("readable");
-        assert_eq!(
-            sum(all.iter().map(|run| run.calls)),
-            Calls {
-                adds: 500,
-                updates: 3
-            }
-        );
+        assert_eq!(sum(all.iter().map(|run| run.calls)), Calls { adds: 500, updates: 3 });
         assert_eq!(runs(file.path(), 1).expect("readable")[0].lags_us, [10.0, 20.0, 30.0]);
     }
 }

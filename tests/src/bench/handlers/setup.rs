@@ -118,6 +118,11 @@ fn client_go(command: &[String], with_tuned: bool) -> Vec<Setup> {
 }
 
 impl Setup {
+    /// Whether it is compared with a bound, so that it has to be measured.
+    pub(super) fn has_bounds(&self) -> bool {
+        ["Informant", "client-go"].contains(&self.name.as_str())
+    }
+
     /// Starts it with this number of handlers.
     pub(super) async fn start(&self, rig: &Rig, handlers: u32) -> Result<Running> {
         let (under, kubeconfig) = (rig.cores.subject(), rig.cluster.kubeconfig());

@@ -8,7 +8,10 @@ use tokio::process::Command;
 /// Bytes that these processes received over the connections to `port` that are open now. None without `ss`.
 pub(super) async fn received(port: u16, processes: &[u32]) -> Result<Option<u64>> {
     let to = format!("dport = :{port}");
-    let output = Command::new("ss").args(["-H", "-t", "-n", "-p", "-i", &to]).output().await;
+    let output = Command::new("ss")
+        .args(["-H", "-t", "-n", "-p", "-i", &to])
+        .output()
+        .await;
     let Ok(Output { status, stdout, .. }) = output else {
         return Ok(None);
     };
