@@ -36,8 +36,8 @@ pub(super) async fn measure(cores: &Cores, objects: u32, args: &Args) -> Result<
     for round in 1..=args.rounds {
         println!("round {round} of {}", args.rounds);
         let mut rig = Rig::filled(cores, false, objects).await?;
-        phases::update_each(&mut rig).await?;
         phases::count_requests(&rig).await?;
+        phases::update_each(&mut rig).await?;
         for handlers in &counts {
             for setup in &setups {
                 let measured = measure_one(&mut rig, setup, *handlers, args.lag_seconds, &mut report).await;

@@ -207,7 +207,7 @@ async fn is_busy(running: &Running) -> Result<bool> {
     Ok(running.cpu()?.since(&before) > IDLE_MAX)
 }
 
-/// Adds rules that change nothing, and count requests by their verb.
+/// Adds rules that change nothing, and count requests by their verb: before the first update.
 pub(super) async fn count_requests(rig: &Rig) -> Result<()> {
     for verb in VERBS {
         let rule = json!({ "filter": { "verb": verb }, "times": COUNTED_MAX, "action": { "delay-ms": 0 } });
@@ -222,7 +222,7 @@ pub(super) async fn requests(rig: &Rig) -> Result<u64> {
     let rules = faults["rules"].as_array().context("the counting rules are gone")?;
     let left = rules.iter().filter_map(|rule: &Value| rule["times"].as_u64());
     let counted: u64 = left.map(|left| u64::from(COUNTED_MAX) - left).sum();
-    Ok(counted - u64::from(rig.load.updates()))
+    Ok(counted.saturating_sub(rig.load.updates().into()))
 }
 
 #[cfg(test)]
