@@ -204,7 +204,7 @@ async fn quiet(running: &Running) -> Result<()> {
 async fn is_busy(running: &Running) -> Result<bool> {
     let before = running.cpu()?;
     tokio::time::sleep(BUSY_SAMPLE).await;
-    Ok(running.cpu()?.since(&before) > IDLE_MAX)
+    Ok(running.cpu()?.since(&before) > IDLE_MAX || running.has_children()?)
 }
 
 /// Adds rules that change nothing, and count requests by their verb: before the first update.

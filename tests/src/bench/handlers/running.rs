@@ -96,6 +96,11 @@ impl Running {
         Ok(cpu)
     }
 
+    /// Whether processes run that it started. Their CPU time is not in its own before they end.
+    pub(super) fn has_children(&self) -> Result<bool> {
+        Ok(self.ids()?.into_iter().any(|id| !usage::descendants(id).is_empty()))
+    }
+
     /// Its part of the memory: what its processes share counts once.
     pub(super) fn memory(&self) -> Result<f64> {
         let mut sum = 0.0;
