@@ -24,6 +24,7 @@ mod control;
 mod cores;
 mod figure;
 mod ha;
+mod handlers;
 mod load;
 mod results;
 mod rig;
@@ -99,9 +100,16 @@ pub struct Args {
     /// Measure only the writes of `plugins/website`: this number of Websites, in each round, and a restart
     #[arg(long, value_name = "WEBSITES")]
     pub websites: Option<u32>,
-    /// Measure Kopf with the Websites, too: the folder of its Python packages
-    #[arg(long, value_name = "FOLDER", requires = "websites")]
+    /// Measure Kopf with the Websites or handlers, too: the folder of its Python packages
+    #[arg(long, value_name = "FOLDER")]
     pub kopf: Option<PathBuf>,
+    /// Measure only ten handlers, with this number of pods, by Informant and by `--program client-go=…`, `kube-rs=…`,
+    /// `shell-operator=…` and `--kopf`
+    #[arg(long, value_name = "PODS")]
+    pub handlers: Option<u32>,
+    /// With `--handlers`: one handler, too, and each of them with the settings that make it cheapest
+    #[arg(long, requires = "handlers")]
+    pub tuned: bool,
     /// Measure only the admin port, with this number of pods: what it costs events while it is busy, and how long an
     /// authorized `get` takes
     #[arg(long, value_name = "PODS")]
@@ -162,6 +170,9 @@ async fn measure(args: &Args) -> Result<bool> {
     }
     if let Some(count) = args.websites {
         return websites::measure(&cores, count, args.rounds, args.kopf.as_deref()).await;
+    }
+    if let Some(objects) = args.handlers {
+        return handlers::measure(&cores, objects, args).await;
     }
     if let Some(objects) = args.budget {
         return budget::measure(&cores, objects, &args.max_bytes, args.rounds).await;

@@ -1,5 +1,6 @@
 //! Benchmarks of a release build.
 
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Result, bail};
@@ -61,6 +62,20 @@ enum Part {
         #[arg(long)]
         only: Option<String>,
     },
+    /// Measure one handler and ten, by Informant, client-go, kube-rs, Kopf and shell-operator, as they come and with
+    /// the settings that make them cheapest. Fails if ten handlers cost more than a bound allows. Those are left out
+    /// whose tools are missing: Go, Python with pip, or shell-operator and jq. Takes about twenty minutes.
+    Handlers {
+        /// Pods.
+        #[arg(long, default_value = HANDLED_PODS)]
+        pods: String,
+        /// Seconds of updates.
+        #[arg(long, default_value = "10")]
+        seconds: String,
+        /// Rounds.
+        #[arg(long, default_value = "1")]
+        rounds: String,
+    },
     /// Measure three replicas on a real kube-apiserver, and fail if a bound is missed: how long it takes from the end
     /// of the replica that acts to the first call of its successor, what a takeover repeats, whether a rolling update
     /// loses something, the memory of a standby, and what it costs to keep `kv` in Secrets. Requires Go, for
@@ -103,6 +118,9 @@ const CACHED_PODS: &str = "1000";
 /// Pods in a measurement of the budget of the caches.
 const SHED_PODS: &str = "1000000";
 
+/// Pods in a measurement of one handler and ten.
+const HANDLED_PODS: &str = "5000";
+
 /// Pods in a measurement of replicas.
 const REPLICATED_PODS: &str = "20000";
 
@@ -111,12 +129,13 @@ const ATTACK_SECONDS: &str = "60";
 
 /// Builds a release of Informant and measures it.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    match args.part {
-        Some(Part::Plugins { only }) => return plugins(only),
+    match &args.part {
+        Some(Part::Plugins { only }) => return plugins(*only),
         Some(Part::Admin) => return cached("the admin port", &["--admin", CACHED_PODS]),
         Some(Part::Budget) => return budget(),
-        Some(Part::See { ref only }) => return see(only.as_deref()),
-        Some(Part::Ha { kills }) => return ha(kills),
+        Some(Part::See { only }) => return see(only.as_deref()),
+        Some(Part::Ha { kills }) => return ha(*kills),
+        Some(Part::Handlers { pods, seconds, rounds }) => return handlers(pods, seconds, rounds),
         None => {}
     }
     if args.library {
@@ -126,17 +145,51 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     guests::add_target(guests::TARGET)?;
     guests::build_packages(&["crash-loop".to_owned(), "guest-measured".to_owned()])?;
     let mut command = benchmark()?;
+    let mut is_met = true;
     if let Some(commit) = &args.against {
         command.arg("--against").arg(base::build(commit)?);
         // Given again, an option of the same name overrides these.
         command.args(["--rounds", "5", "--events", "60000", "--sync", "list", "--swaps", "0"]);
     } else if !args.without_peers {
-        for (name, program) in peers::build()? {
-            command.arg("--program").arg(format!("{name}={}", program.display()));
-        }
+        let programs = peers::build()?;
+        add_programs(&mut command, &programs);
+        report::step("ten handlers");
+        let mut ten = benchmark()?;
+        ten.args(["--handlers", HANDLED_PODS, "--rounds", "1"]);
+        add_programs(&mut ten, &programs);
+        is_met = cargo::status(&mut ten)?.success();
+        report::step("one handler, in detail");
     }
     command.args(&args.rest);
+    Ok(exit_code(cargo::status(&mut command)?.success() && is_met))
+}
+
+/// Measures one handler and ten, by all programs.
+fn handlers(pods: &str, seconds: &str, rounds: &str) -> Result<ExitCode> {
+    report::step("one handler and ten (release build)");
+    guests::add_target(guests::TARGET)?;
+    guests::build_packages(&["guest-measured".to_owned()])?;
+    let mut command = benchmark()?;
+    command.args([
+        "--handlers",
+        pods,
+        "--tuned",
+        "--lag-seconds",
+        seconds,
+        "--rounds",
+        rounds,
+    ]);
+    add_programs(&mut command, &peers::build_those_possible()?);
+    if let Some(packages) = peers::kopf()? {
+        command.arg("--kopf").arg(packages);
+    }
     Ok(exit_code(cargo::status(&mut command)?.success()))
+}
+
+fn add_programs(command: &mut Command, programs: &[(&str, PathBuf)]) {
+    for (name, program) in programs {
+        command.arg("--program").arg(format!("{name}={}", program.display()));
+    }
 }
 
 /// Measures calls and waits by examples, and deferred writes by the benchmark.

@@ -1,5 +1,5 @@
 //! Builds the programs that benchmarks compare with Informant: the same work with client-go, kube-rs and Kopf, from
-//! `tests/peers/`.
+//! `tests/peers/`. shell-operator is not built: it is measured where it is installed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,12 +8,39 @@ use anyhow::{Context, Result, ensure};
 
 use crate::{cargo, pip, report, workspace};
 
+const SHELL_OPERATOR: &str = "shell-operator";
+
 /// Builds the programs. Returns their names and paths.
 pub(crate) fn build() -> Result<Vec<(&'static str, PathBuf)>> {
     report::step("building the programs for client-go and kube-rs");
+    let folder = folder()?;
+    Ok(vec![("client-go", client_go(&folder)?), ("kube-rs", kube_rs(&folder)?)])
+}
+
+/// As [`build`], without those whose tools are missing, and with shell-operator if it is installed.
+pub(crate) fn build_those_possible() -> Result<Vec<(&'static str, PathBuf)>> {
+    let folder = folder()?;
+    let mut programs = Vec::new();
+    match has_go() {
+        true => programs.push(("client-go", client_go(&folder)?)),
+        false => report::skipped("client-go", "Go is not installed"),
+    }
+    programs.push(("kube-rs", kube_rs(&folder)?));
+    let needed = [(SHELL_OPERATOR, "version"), ("jq", "--version")];
+    match needed
+        .iter()
+        .find(|(program, argument)| !cargo::is_there(program, argument))
+    {
+        None => programs.push((SHELL_OPERATOR, SHELL_OPERATOR.into())),
+        Some((missing, _)) => report::skipped(SHELL_OPERATOR, &format!("{missing} is not installed")),
+    }
+    Ok(programs)
+}
+
+fn folder() -> Result<PathBuf> {
     let folder = std::path::absolute(workspace::target()?.join("peers"))?;
     std::fs::create_dir_all(&folder).with_context(|| format!("failed to create {}", folder.display()))?;
-    Ok(vec![("client-go", client_go(&folder)?), ("kube-rs", kube_rs(&folder)?)])
+    Ok(folder)
 }
 
 /// Installs Kopf. Returns the folder of its packages; none without Python.
@@ -31,7 +58,7 @@ pub(crate) fn kopf() -> Result<Option<PathBuf>> {
 
 fn client_go(folder: &Path) -> Result<PathBuf> {
     ensure!(
-        cargo::is_there("go", "version"),
+        has_go(),
         "Go is not installed; use --without-peers to measure only Informant"
     );
     let program = folder.join("client-go");
@@ -42,6 +69,10 @@ fn client_go(folder: &Path) -> Result<PathBuf> {
     command.env("GOTOOLCHAIN", "local");
     cargo::run(&mut command)?;
     Ok(program)
+}
+
+fn has_go() -> bool {
+    cargo::is_there("go", "version")
 }
 
 fn kube_rs(folder: &Path) -> Result<PathBuf> {

@@ -1,5 +1,6 @@
 // Command client-go is a subject of the benchmark: a typed shared informer with two indexes and one handler, as most
-// controllers have. tests/src/bench/subject.rs describes its arguments and output.
+// controllers have. tests/src/bench/subject.rs describes its arguments and output. With -drop-managed-fields it keeps
+// objects without them; with -metadata-only it requests only metadata, of which the handler reads the annotations.
 package main
 
 import (
@@ -14,8 +15,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -61,19 +67,19 @@ func (h *handler) OnAdd(object any, _ bool) {
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
 	h.Adds++
-	h.read(object.(*corev1.Pod))
+	h.read(object.(metav1.Object))
 }
 
 func (h *handler) OnUpdate(old, object any) {
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
-	pod := object.(*corev1.Pod)
-	if old.(*corev1.Pod).ResourceVersion == pod.ResourceVersion {
+	now := object.(metav1.Object)
+	if old.(metav1.Object).GetResourceVersion() == now.GetResourceVersion() {
 		h.repeated++
 	} else {
 		h.Updates++
 	}
-	h.read(pod)
+	h.read(now)
 }
 
 func (h *handler) OnDelete(any) {
@@ -82,15 +88,18 @@ func (h *handler) OnDelete(any) {
 	h.deletes++
 }
 
-func (h *handler) read(pod *corev1.Pod) {
-	for i := range pod.Status.ContainerStatuses {
-		h.restarts += int64(pod.Status.ContainerStatuses[i].RestartCount)
+func (h *handler) read(object metav1.Object) {
+	// Without metadata-only, it is one.
+	if pod, ok := object.(*corev1.Pod); ok {
+		for i := range pod.Status.ContainerStatuses {
+			h.restarts += int64(pod.Status.ContainerStatuses[i].RestartCount)
+		}
+		if pod.Status.Phase == corev1.PodRunning {
+			h.running++
+		}
+		h.nodes += int64(len(pod.Spec.NodeName))
 	}
-	if pod.Status.Phase == corev1.PodRunning {
-		h.running++
-	}
-	h.nodes += int64(len(pod.Spec.NodeName))
-	if written, err := strconv.ParseInt(pod.Annotations[writtenAnnotation], 10, 64); err == nil {
+	if written, err := strconv.ParseInt(object.GetAnnotations()[writtenAnnotation], 10, 64); err == nil {
 		h.note(time.Now().UnixMicro() - written)
 	}
 }
@@ -140,6 +149,8 @@ func main() {
 func run() error {
 	kubeconfig := flag.String("kubeconfig", "", "the cluster to watch")
 	sync := flag.String("sync", "", "list or watch-list; without it, client-go's default")
+	dropManagedFields := flag.Bool("drop-managed-fields", false, "keep objects without managedFields")
+	metadataOnly := flag.Bool("metadata-only", false, "request only metadata")
 	flag.Parse()
 	switch *sync {
 	case "list":
@@ -151,28 +162,59 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	client, err := kubernetes.NewForConfig(config)
+	build := podInformer
+	if *metadataOnly {
+		build = metadataInformer
+	}
+	informer, start, err := build(config)
 	if err != nil {
 		return err
 	}
-	factory := informers.NewSharedInformerFactory(client, 0)
-	// It has an index by namespace by default.
-	informer := factory.Core().V1().Pods().Informer()
-	byNode := func(object any) ([]string, error) {
-		return []string{object.(*corev1.Pod).Spec.NodeName}, nil
-	}
-	if err := informer.AddIndexers(cache.Indexers{"node": byNode}); err != nil {
-		return err
+	if *dropManagedFields {
+		if err := informer.SetTransform(withoutManagedFields); err != nil {
+			return err
+		}
 	}
 	handler := &handler{lines: json.NewEncoder(os.Stdout)}
 	registration, err := informer.AddEventHandler(handler)
 	if err != nil {
 		return err
 	}
-	factory.Start(context.Background().Done())
+	start(context.Background().Done())
 	var printed counts
 	for range time.Tick(printedEvery) {
 		handler.printCounts(&printed, registration.HasSynced())
 	}
 	return nil
+}
+
+// podInformer has two indexes: one by namespace by default, and one by node.
+func podInformer(config *rest.Config) (cache.SharedIndexInformer, func(<-chan struct{}), error) {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	factory := informers.NewSharedInformerFactory(client, 0)
+	informer := factory.Core().V1().Pods().Informer()
+	byNode := func(object any) ([]string, error) {
+		return []string{object.(*corev1.Pod).Spec.NodeName}, nil
+	}
+	return informer, factory.Start, informer.AddIndexers(cache.Indexers{"node": byNode})
+}
+
+// metadataInformer has the index by namespace: it knows no nodes.
+func metadataInformer(config *rest.Config) (cache.SharedIndexInformer, func(<-chan struct{}), error) {
+	client, err := metadata.NewForConfig(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	factory := metadatainformer.NewSharedInformerFactory(client, 0)
+	return factory.ForResource(corev1.SchemeGroupVersion.WithResource("pods")).Informer(), factory.Start, nil
+}
+
+func withoutManagedFields(object any) (any, error) {
+	if accessor, err := meta.Accessor(object); err == nil {
+		accessor.SetManagedFields(nil)
+	}
+	return object, nil
 }

@@ -46,6 +46,11 @@ impl Load {
         self.objects
     }
 
+    /// The number of updates so far.
+    pub(super) fn updates(&self) -> u32 {
+        self.updates
+    }
+
     /// Makes `count` updates as fast as the API server accepts them.
     pub(super) async fn update(&mut self, count: u32) -> Result<()> {
         let first = self.updates;

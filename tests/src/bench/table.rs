@@ -172,12 +172,12 @@ fn with_target(ratio: f64, minimum: Option<f64>) -> String {
 }
 
 /// A table whose first column is labels. Rows without measurements are left out.
-struct Table {
-    text: String,
+pub(super) struct Table {
+    pub(super) text: String,
 }
 
 impl Table {
-    fn new(heads: impl Iterator<Item = String>) -> Table {
+    pub(super) fn new(heads: impl Iterator<Item = String>) -> Table {
         let (mut head, mut line) = ("| |".to_owned(), "|---|".to_owned());
         for column in heads {
             let _ = write!(head, " {column} |");
@@ -188,7 +188,7 @@ impl Table {
         }
     }
 
-    fn row(&mut self, label: &str, cells: impl Iterator<Item = Option<String>>) {
+    pub(super) fn row(&mut self, label: &str, cells: impl Iterator<Item = Option<String>>) {
         let cells: Vec<Option<String>> = cells.collect();
         if cells.iter().all(Option::is_none) {
             return;

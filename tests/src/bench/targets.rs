@@ -29,6 +29,11 @@ pub(super) const WEBSITE_RESTART_SECONDS: f64 = 1.0;
 pub(super) const CPU_BY_KOPF: f64 = 0.25;
 pub(super) const MEMORY_BY_KOPF: f64 = 1.0 / 3.0;
 
+/// The maximum of the memory and the CPU of ten handlers in one process, divided by those of ten controllers with
+/// client-go.
+pub(super) const TEN_MEMORY_BY_CLIENT_GO: f64 = 1.0 / 10.0;
+pub(super) const TEN_CPU_BY_CLIENT_GO: f64 = 1.0 / 30.0;
+
 /// What a pod of 5.5 KB takes of which the cache has only the head, without index entries.
 pub(super) const SHED_POD_BYTES: f64 = 1_000.0;
 
