@@ -22,13 +22,16 @@ const STYLE: &str = "    .name { text-anchor: end }
     .tick { text-anchor: middle }
 ";
 
+/// A ratio as it is written and as a number. None: not measured.
+type Ratio = Option<(String, f64)>;
+
 /// A table of ratios, under a heading.
 #[derive(Debug, PartialEq)]
 struct Ratios {
     heading: String,
     peers: Vec<String>,
-    /// A figure, and its ratio for each peer, as it is written and as a number. None: not measured.
-    figures: Vec<(String, Vec<Option<(String, f64)>>)>,
+    /// A figure, and its ratio for each peer.
+    figures: Vec<(String, Vec<Ratio>)>,
 }
 
 /// The scale of the bars: it is logarithmic, as ratios go from 1 to more than 100.
@@ -167,7 +170,7 @@ fn cells(line: &str) -> Vec<&str> {
 }
 
 /// The number at the beginning of a cell, which its target may follow.
-fn ratio(cell: &str) -> Option<(String, f64)> {
+fn ratio(cell: &str) -> Ratio {
     let number = cell.split_whitespace().next()?;
     Some((number.to_owned(), number.parse().ok().filter(|ratio| *ratio > 0.0)?))
 }
