@@ -20,6 +20,7 @@
 mod admin;
 mod attack;
 mod budget;
+mod chart;
 mod control;
 mod cores;
 mod figure;
@@ -40,7 +41,7 @@ mod websites;
 mod writes;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -135,7 +136,7 @@ pub struct Args {
     /// The budget of the caches
     #[arg(long, value_name = "BYTES", default_value = "2GiB")]
     pub max_bytes: String,
-    /// Also write the tables to this file
+    /// Also write the tables to this file, and a chart of the ratios to one with the extension `svg`
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
     /// Another program to measure, as NAME=COMMAND; the module `subject` describes its protocol
@@ -209,7 +210,10 @@ async fn measure(args: &Args) -> Result<bool> {
     let tables = table::all(&results, &head(args, &cores, &results));
     println!("\n{tables}");
     if let Some(path) = &args.report {
-        std::fs::write(path, tables).with_context(|| format!("writing {}", path.display()))?;
+        write(path, &tables)?;
+        if let Some(chart) = chart::of_tables(&tables) {
+            write(&path.with_extension("svg"), &chart)?;
+        }
     }
     let grown = results.grown();
     for (column, figure, ratio) in &grown {
@@ -291,6 +295,10 @@ fn head(args: &Args, cores: &Cores, results: &Results) -> String {
         figure::thousands(f64::from(args.events)),
         figure::thousands(f64::from(args.singles)),
     )
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text).with_context(|| format!("writing {}", path.display()))
 }
 
 /// Microseconds since 1970.

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use fantoccini::wd::{Capabilities, WebDriverCompatibleCommand};
 use fantoccini::{Client, ClientBuilder, Locator};
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -23,6 +25,49 @@ const HEIGHT: u32 = 900;
 const AXE: &str = "const done = arguments[arguments.length - 1];
     axe.run(document, { resultTypes: ['violations'] }).then((found) => done(found.violations.map((violation) =>
         `${violation.id}: ${violation.nodes.map((node) => node.target).join(', ')}`)));";
+
+/// Compares two pictures by the mean colors of 48 × 30 areas. A color differs if a part of it does by more than 20 of
+/// 255: more than by the edges of letters in another font.
+const DIFFERENCE: &str = "const [one, other, done] = arguments;
+    const load = async (base64) => {
+        const image = new Image();
+        image.src = `data:image/png;base64,${base64}`;
+        await image.decode();
+        return image;
+    };
+    const colors = (image) => {
+        const [width, height] = [48, 30];
+        const canvas = new OffscreenCanvas(width, height).getContext('2d');
+        canvas.imageSmoothingQuality = 'high';
+        canvas.drawImage(image, 0, 0, width, height);
+        return canvas.getImageData(0, 0, width, height).data;
+    };
+    const differ = (a, b, at) => [0, 1, 2].some((part) => Math.abs(a[at + part] - b[at + part]) > 20);
+    (async () => {
+        const now = await load(other);
+        const there = await load(one).catch(() => null);
+        if (there?.width !== now.width || there.height !== now.height) return 1;
+        const [a, b] = [colors(there), colors(now)];
+        const areas = a.length / 4;
+        return Array.from({ length: areas }).filter((_, area) => differ(a, b, 4 * area)).length / areas;
+    })().then(done, (error) => done(`${error}`));";
+
+/// Rounds the colors of a picture, and writes it as WebP without loss: quality 1.
+const COMPRESS: &str = "const [picture, done] = arguments;
+    const compress = async () => {
+        const image = new Image();
+        image.src = `data:image/png;base64,${picture}`;
+        await image.decode();
+        const canvas = document.createElement('canvas');
+        [canvas.width, canvas.height] = [image.width, image.height];
+        const context = canvas.getContext('2d');
+        context.drawImage(image, 0, 0);
+        const pixels = context.getImageData(0, 0, image.width, image.height);
+        pixels.data.forEach((part, at) => { pixels.data[at] = Math.round(part / 8) * 8; });
+        context.putImageData(pixels, 0, 0);
+        return canvas.toDataURL('image/webp', 1);
+    };
+    compress().then(done, (error) => done(`${error}`));";
 
 /// A window. Its browser ends with it.
 pub struct Browser {
@@ -120,8 +165,16 @@ impl Browser {
     /// # Errors
     /// If the driver fails.
     pub async fn appear(&self, is_dark: bool, width: u32) -> Result<()> {
+        self.appear_in(is_dark, width, HEIGHT).await
+    }
+
+    /// As [`appear`](Self::appear), with a height.
+    ///
+    /// # Errors
+    /// If the driver fails.
+    pub async fn appear_in(&self, is_dark: bool, width: u32, height: u32) -> Result<()> {
         let scheme = if is_dark { "dark" } else { "light" };
-        let size = json!({"width": width, "height": HEIGHT, "deviceScaleFactor": 1, "mobile": false});
+        let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
         let features = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
         for (command, parameters) in [
             ("Emulation.setDeviceMetricsOverride", size),
@@ -130,6 +183,56 @@ impl Browser {
             self.client.issue_cmd(DevTools { command, parameters }).await?;
         }
         Ok(())
+    }
+
+    /// Runs a script in each page that is opened from now on, before the page's own.
+    ///
+    /// # Errors
+    /// If the driver fails.
+    pub async fn before_each_page(&self, script: &str) -> Result<()> {
+        let command = "Page.addScriptToEvaluateOnNewDocument";
+        let parameters = json!({"source": script});
+        self.client.issue_cmd(DevTools { command, parameters }).await?;
+        Ok(())
+    }
+
+    /// Hides the bars with which a page scrolls.
+    ///
+    /// # Errors
+    /// If the driver fails.
+    pub async fn hide_scrollbars(&self) -> Result<()> {
+        let command = "Emulation.setScrollbarsHidden";
+        let parameters = json!({"hidden": true});
+        self.client.issue_cmd(DevTools { command, parameters }).await?;
+        Ok(())
+    }
+
+    /// A picture as WebP, whose colors are rounded by at most 4 of 255. That takes a third of the bytes.
+    ///
+    /// # Errors
+    /// If it is no picture.
+    pub async fn compressed(&self, picture: &[u8]) -> Result<Vec<u8>> {
+        let picture = vec![json!(BASE64_STANDARD.encode(picture))];
+        self.client.goto("about:blank").await?;
+        let compressed = self.client.execute_async(COMPRESS, picture).await?;
+        let url = compressed.as_str().unwrap_or_default();
+        let base64 = url
+            .strip_prefix("data:image/webp;base64,")
+            .with_context(|| format!("compressing a picture: {url}"))?;
+        Ok(BASE64_STANDARD.decode(base64)?)
+    }
+
+    /// The share of the areas of two pictures whose colors differ. Pictures of different sizes differ everywhere.
+    ///
+    /// # Errors
+    /// If the second one is no picture.
+    pub async fn difference(&self, one: &[u8], other: &[u8]) -> Result<f64> {
+        let pictures = [one, other].map(|picture| json!(BASE64_STANDARD.encode(picture)));
+        self.client.goto("about:blank").await?;
+        let difference = self.client.execute_async(DIFFERENCE, pictures.to_vec()).await?;
+        difference
+            .as_f64()
+            .with_context(|| format!("comparing pictures: {difference}"))
     }
 
     /// The text that a person sees.

@@ -2,7 +2,7 @@
 //!
 //! It provides processes (each ends with its owner), clusters (a real kube-apiserver with etcd, or the embedded one), a
 //! client that writes plain JSON objects, a running `informant`, also as its manifests start it, a kubelet's part for
-//! pods, and the recordings that test guests leave in its log.
+//! pods, the recordings that test guests leave in its log, and the pictures of the documentation.
 //! Every wait is for a condition with a deadline; only load generators, which pace real time, sleep for a fixed time.
 
 pub mod bench;
@@ -18,6 +18,7 @@ pub mod guests;
 pub mod installation;
 pub mod kubelet;
 pub mod objects;
+pub mod pictures;
 pub mod process;
 pub mod readme;
 pub mod recording;

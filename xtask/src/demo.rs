@@ -1,7 +1,7 @@
 //! Builds everything for the demo and runs the `demo` program of `tests/`.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use anyhow::Result;
 
@@ -38,16 +38,8 @@ pub(crate) struct Args {
 
 /// Builds and runs the demo. The exit code is 0 if every step succeeded, otherwise 1.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    report::step("building the plugins");
-    guests::add_target(guests::TARGET)?;
-    guests::build_packages(&PLUGINS.map(str::to_owned))?;
-    match zig::missing() {
-        None => script_runner::build()?,
-        Some(why) => report::skipped("scripts", why),
-    }
-    report::step("building informant (the first build takes several minutes)");
-    build_programs()?;
-    let mut command = std::process::Command::new(workspace::target()?.join("debug").join("demo"));
+    build()?;
+    let mut command = program()?;
     if args.once {
         command.arg("--once");
     }
@@ -60,6 +52,24 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// The program that demonstrates Informant.
+pub(crate) fn program() -> Result<Command> {
+    Ok(Command::new(workspace::target()?.join("debug").join("demo")))
+}
+
+/// Builds all that the demo needs.
+pub(crate) fn build() -> Result<()> {
+    report::step("building the plugins");
+    guests::add_target(guests::TARGET)?;
+    guests::build_packages(&PLUGINS.map(str::to_owned))?;
+    match zig::missing() {
+        None => script_runner::build()?,
+        Some(why) => report::skipped("scripts", why),
+    }
+    report::step("building informant (the first build takes several minutes)");
+    build_programs()
 }
 
 /// Builds Informant and the program that demonstrates it.

@@ -23,6 +23,7 @@ mod js_tools;
 mod lines;
 mod npm;
 mod peers;
+mod pictures;
 mod pip;
 mod python_runner;
 mod report;
@@ -54,6 +55,8 @@ enum Command {
     Build(build::Args),
     /// Build the book of docs/ into target/book, and check its links.
     Book(book::Args),
+    /// Replace the pictures in docs/images that tests make, where they are old (requires npm and a browser).
+    Pictures,
     /// Build the files of a release into target/dist: programs, images, SBOM, checksums (requires Python, for zig and
     /// componentize-py).
     Dist(dist::Args),
@@ -101,6 +104,7 @@ fn run(args: Args) -> Result<ExitCode> {
         Command::Demo(args) => demo::run(&args),
         Command::Build(args) => build::run(&args),
         Command::Book(args) => book::build(&args).map(|_| ExitCode::SUCCESS),
+        Command::Pictures => pictures::replace().map(|()| ExitCode::SUCCESS),
         Command::Dist(args) => dist::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Test(args) => test::run(&args),
         Command::Advisories => deny::advisories().map(|()| ExitCode::SUCCESS),

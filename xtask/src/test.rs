@@ -1,14 +1,14 @@
 //! Runs every check, fast ones first.
 
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Result, bail, ensure};
 
 use crate::{
-    book, browser, c_plugins, cargo, chart, cluster_tools, compat, dashboard, deny, dist, go_plugins, go_tools, guests,
-    js_tools, npm, python_runner, report, schema, script_runner, sim, workspace, zig,
+    book, browser, c_plugins, cargo, chart, cluster_tools, compat, dashboard, demo, deny, dist, go_plugins, go_tools,
+    guests, js_tools, npm, python_runner, report, schema, script_runner, sim, workspace, zig,
 };
 
 /// How to run the checks.
@@ -374,17 +374,18 @@ fn documentation() -> Result<()> {
 /// The exit code of the demo if a step failed, as opposed to a demo that could not run.
 const STEP_FAILED: i32 = 3;
 
-fn demo(handler: Option<&Path>) -> Result<Option<i32>> {
-    let mut command = Command::new(workspace::target()?.join("debug").join("demo"));
+fn demo_with(handler: Option<&Path>) -> Result<Option<i32>> {
+    let mut command = demo::program()?;
     command.arg("--once");
-    if let Some(handler) = handler {
-        command.arg("--handler").arg(handler);
-    }
+    match handler {
+        Some(handler) => command.arg("--handler").arg(handler),
+        None => command.arg("--check-picture"),
+    };
     Ok(cargo::status(&mut command)?.code())
 }
 
 fn demo_succeeds() -> Result<()> {
-    let code = demo(None)?;
+    let code = demo_with(None)?;
     ensure!(code == Some(0), "the demo exited with {code:?}");
     Ok(())
 }
@@ -392,7 +393,7 @@ fn demo_succeeds() -> Result<()> {
 /// Checks that the demo detects the error in `handler`.
 fn demo_fails_with(handler: &Path) -> Result<()> {
     ensure!(handler.is_file(), "{} was not built", handler.display());
-    let code = demo(Some(handler))?;
+    let code = demo_with(Some(handler))?;
     ensure!(
         code == Some(STEP_FAILED),
         "the demo exited with {code:?} instead of {STEP_FAILED}, with {}",

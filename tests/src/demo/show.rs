@@ -14,6 +14,7 @@ use crate::objects::{pod, pods};
 use crate::{guests, readme, scripts, wait};
 
 use super::reports::{self, Reports};
+use super::terminal::Terminal;
 
 /// How many pods the demo has.
 const PODS: u32 = 20;
@@ -33,11 +34,13 @@ pub(super) struct Setup {
     next: PathBuf,
     /// None: this build has no script runner.
     script: Option<String>,
+    terminal: Terminal,
 }
 
 impl Setup {
     pub(super) async fn prepare(handler: Option<&Path>) -> Result<Self> {
-        println!("1. Start an API server and Informant");
+        let mut terminal = Terminal::default();
+        terminal.say("1. Start an API server and Informant");
         let shown = match handler {
             Some(file) => file.to_path_buf(),
             None => guests::component("crash-loop")?,
@@ -65,6 +68,7 @@ impl Setup {
             client,
             next,
             script,
+            terminal,
         })
     }
 }
@@ -76,7 +80,8 @@ pub(super) struct Demo {
     daemon: Daemon,
     /// The component that replaces the handler in step 4.
     next: PathBuf,
-    script: Option<String>,
+    pub(super) script: Option<String>,
+    pub(super) terminal: Terminal,
 }
 
 /// Writes a temporary file and renames it, so that no half-written file is seen.
@@ -131,13 +136,16 @@ impl Demo {
             client,
             next,
             script,
+            mut terminal,
         } = setup;
         let config = match script {
             Some(_) => format!("{CONFIG}{CONFIG_OF_SCRIPT}"),
             None => CONFIG.to_owned(),
         };
-        println!("   {PODS} pods, and this target/demo/config.toml:\n");
-        config.lines().for_each(|line| println!("     {line}"));
+        terminal.say(format_args!("   {PODS} pods, and this target/demo/config.toml:\n"));
+        config
+            .lines()
+            .for_each(|line| terminal.say(format_args!("     {line}")));
         let begin = Instant::now();
         let daemon = Daemon::start(&folder, &folder.join("kubeconfig"), &config).await?;
         tokio::select! {
@@ -145,10 +153,10 @@ impl Demo {
             ready = daemon.wait_until_ready() => ready?,
             reason = refusal(&daemon) => bail!("a plugin was refused: {}", reason?),
         }
-        println!(
+        terminal.say(format_args!(
             "\n   ready after {:.1} s, including the compilation of the plugins",
             begin.elapsed().as_secs_f64()
-        );
+        ));
         Ok(Self {
             folder,
             cluster,
@@ -156,11 +164,13 @@ impl Demo {
             daemon,
             next,
             script,
+            terminal,
         })
     }
 
     pub(super) async fn crashes_are_reported(&mut self) -> Result<()> {
-        println!("\n2. Three pods run out of memory; the handler reports it");
+        self.terminal
+            .say("\n2. Three pods run out of memory; the handler reports it");
         let from = self.daemon.process().line_count();
         let mut expected = Reports::new();
         for number in 0..3 {
@@ -170,19 +180,18 @@ impl Demo {
             expected.insert((name(number), 1), 1);
         }
         self.wait_for(&expected, from).await?;
-        for message in self
-            .daemon
-            .process()
-            .lines(from, |line| reports::message(line, "crash-loop"))
-        {
-            println!("   {message}");
+        // It also logs that its source is synced, sooner or later.
+        let of_a_pod =
+            |line: &str| reports::message(line, "crash-loop").filter(|message| message.starts_with("default/"));
+        for message in self.daemon.process().lines(from, of_a_pod) {
+            self.terminal.say(format_args!("   {message}"));
         }
         Ok(())
     }
 
     pub(super) async fn the_index_answers(&mut self) -> Result<()> {
-        println!("\n3. Ask the index plugin which pods run nginx:1.25");
-        println!("   $ informant get pods --index image=nginx:1.25");
+        self.terminal.say("\n3. Ask the index plugin which pods run nginx:1.25");
+        self.terminal.say("   $ informant get pods --index image=nginx:1.25");
         let expected: Vec<String> = (0..PODS)
             .step_by(4)
             .map(|number| format!("pod/{}", name(number)))
@@ -205,13 +214,17 @@ impl Demo {
             .daemon
             .command(&["get", "pods", "--index", "image=nginx:1.25"])
             .await?;
-        table.lines().for_each(|line| println!("   {line}"));
+        table
+            .lines()
+            .for_each(|line| self.terminal.say(format_args!("   {line}")));
         Ok(())
     }
 
     pub(super) async fn a_swap_loses_nothing(&mut self) -> Result<()> {
         let all = PODS * KILLS;
-        println!("\n4. Replace the handler's file during {all} changes at {KILLS_PER_SECOND} a second");
+        self.terminal.say(format_args!(
+            "\n4. Replace the handler's file during {all} changes at {KILLS_PER_SECOND} a second"
+        ));
         let from = self.daemon.process().line_count();
         let load = tokio::spawn(kill_all(self.client.clone()));
         tokio::time::sleep(Duration::from_millis(u64::from(all) * 500 / KILLS_PER_SECOND)).await;
@@ -232,15 +245,19 @@ impl Demo {
             Err(format!("reloads: {swaps:?}\n{}", self.daemon.process().tail()))
         })
         .await?;
-        println!("   the handler logged: {}", said.join(", "));
-        println!("   {all} of {all} changes were reported exactly once: none lost, none repeated");
+        self.terminal
+            .say(format_args!("   the handler logged: {}", said.join(", ")));
+        self.terminal.say(format_args!(
+            "   {all} of {all} changes were reported exactly once: none lost, none repeated"
+        ));
         Ok(())
     }
 
     pub(super) async fn a_script_runs_when_it_is_saved(&mut self) -> Result<()> {
-        println!("\n5. Save the README's handler as handler.js");
+        self.terminal.say("\n5. Save the README's handler as handler.js");
         let Some(script) = &self.script else {
-            println!("   skipped: this informant was built without its script runner");
+            self.terminal
+                .say("   skipped: this informant was built without its script runner");
             return Ok(());
         };
         let from = self.daemon.process().line_count();
@@ -254,7 +271,10 @@ impl Demo {
         process
             .wait_for_line_after(from, "the script's first line", SEEN_WITHIN, said)
             .await?;
-        println!("   its first line was logged after {} ms", begin.elapsed().as_millis());
+        self.terminal.say(format_args!(
+            "   its first line was logged after {} ms",
+            begin.elapsed().as_millis()
+        ));
         let has_no_team = format!("default/{} has no team", name(7));
         process
             .wait_for_line_after(from, "its line about a pod", SEEN_WITHIN, |line| {
@@ -274,7 +294,10 @@ impl Demo {
             }
         })
         .await?;
-        println!("   $ kubectl get pod {} --show-labels\n   team=unassigned", name(7));
+        self.terminal.say(format_args!(
+            "   $ kubectl get pod {} --show-labels\n   team=unassigned",
+            name(7)
+        ));
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 
 mod access;
 mod many;
+mod pictures;
 
 use std::path::Path;
 use std::time::Duration;

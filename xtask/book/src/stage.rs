@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 
 use crate::contents::Contents;
 use crate::{links, read, write};
@@ -64,15 +64,25 @@ fn page(repository: &Path, file: &Path, folder: &Path, linked: &mut BTreeSet<Pat
     Ok(text)
 }
 
-/// A picture, which must be drawn for light and dark.
-fn image(repository: &Path, file: &Path) -> Result<String> {
-    let text = read(&repository.join(file))?;
+/// A picture. One that is drawn must be drawn for light and dark; one of pixels must be made by a test, which keeps its
+/// outline next to it.
+fn image(repository: &Path, file: &Path) -> Result<Vec<u8>> {
+    let path = repository.join(file);
+    if file.extension().is_some_and(|extension| extension == "webp") {
+        ensure!(
+            path.with_extension("txt").is_file(),
+            "{} needs the outline of a test: see docs/contributing/book.md",
+            file.display()
+        );
+        return std::fs::read(&path).with_context(|| format!("failed to read {}", path.display()));
+    }
+    let text = read(&path)?;
     ensure!(
         text.contains("(prefers-color-scheme: dark)") && text.contains("<title>"),
         "{} needs a title, and colors for `prefers-color-scheme: dark`",
         file.display()
     );
-    Ok(text)
+    Ok(text.into_bytes())
 }
 
 /// The place of a page in the book.
@@ -164,5 +174,15 @@ mod tests {
         write(&repository.path().join("p.svg"), "<svg><title>p</title></svg>").unwrap();
         let error = image(repository.path(), Path::new("p.svg")).unwrap_err();
         insta::assert_snapshot!(error, @"p.svg needs a title, and colors for `prefers-color-scheme: dark`");
+    }
+
+    #[test]
+    fn screenshot_that_no_test_makes_is_refused() {
+        let repository = tempfile::tempdir().unwrap();
+        write(&repository.path().join("p.webp"), [0x89, 0xff]).unwrap();
+        let error = image(repository.path(), Path::new("p.webp")).unwrap_err();
+        insta::assert_snapshot!(error, @"p.webp needs the outline of a test: see docs/contributing/book.md");
+        write(&repository.path().join("p.txt"), "h1: Overview\n").unwrap();
+        assert_eq!(image(repository.path(), Path::new("p.webp")).unwrap(), [0x89, 0xff]);
     }
 }
