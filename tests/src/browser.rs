@@ -141,16 +141,6 @@ impl Browser {
         })
     }
 
-    /// Runs a script before those of each page that is opened from now on.
-    ///
-    /// # Errors
-    /// If the driver fails.
-    pub async fn before_each_page(&self, script: &str) -> Result<()> {
-        let (command, parameters) = ("Page.addScriptToEvaluateOnNewDocument", json!({ "source": script }));
-        self.client.issue_cmd(DevTools { command, parameters }).await?;
-        Ok(())
-    }
-
     /// Opens an address, also if it differs from the current one in what follows `#` only.
     ///
     /// # Errors

@@ -291,7 +291,7 @@ fn source_row(source: &Source, relists: u64) -> SourceRow {
         heads: status.snapshot.heads(),
         indexes: status.snapshot.index_names(),
         relists,
-        per_second: 0.0,
+        per_second: None,
     }
 }
 
