@@ -2,9 +2,10 @@
 //! and the longest task of the page. Each page is opened in a browser of its own, with nothing cached.
 
 use std::fmt::Write as _;
+use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, bail, ensure};
 
 use super::print;
 use crate::bench::cores::Cores;
@@ -18,6 +19,9 @@ use crate::guests;
 const PLUGINS: usize = 200;
 const SOURCES: usize = 500;
 
+/// A cluster has at most 256 watches. These are the same one.
+const CLUSTERS: [&str; 2] = ["east", "west"];
+
 /// Pods that change while the page is open, and how many per second.
 const PODS: u32 = 1_000;
 const EVENTS_PER_SECOND: u32 = 100;
@@ -28,11 +32,11 @@ const SECONDS: u32 = 6;
 /// The files of the dashboard.
 const FILES: [&str; 3] = ["/dashboard/", "/dashboard/app.js", "/dashboard/app.css"];
 
-/// The pages, and an element that each has once it shows the daemon's data.
-const PAGES: [(&str, &str); 3] = [
-    ("overview", "main .tile strong"),
-    ("plugins", "main tbody tr a"),
-    ("sources", "main tbody tr a"),
+/// The pages, their addresses, and an element that each has once it shows the daemon's data.
+const PAGES: [(&str, &str, &str); 3] = [
+    ("overview", "", "main .tile strong"),
+    ("plugins", "plugins", "main tbody tr td"),
+    ("sources", "sources", "main tbody tr td"),
 ];
 
 /// Notes when the element is there and painted, and the longest task. Tasks up to 50 ms are not reported to a page.
@@ -57,15 +61,16 @@ struct View {
 pub(super) async fn measure(cores: &Cores, rounds: u32) -> Result<bool> {
     let mut rig = Rig::filled(cores, false, PODS).await?;
     let kubeconfig = rig.cluster.kubeconfig();
-    let daemon = Daemon::start_under(&cores.subject(), rig.cluster.folder(), &kubeconfig, &config()?).await?;
+    let config = config(&kubeconfig)?;
+    let daemon = Daemon::start_under(&cores.subject(), rig.cluster.folder(), &kubeconfig, &config).await?;
     daemon.wait_until_ready().await?;
     subject::wait_until_it_runs(&daemon).await?;
     println!("\npage: {PLUGINS} plugins, {SOURCES} sources, {EVENTS_PER_SECOND} events/s; all of it on all CPUs");
     let mut is_met = size(&daemon).await?;
-    for (page, selector) in PAGES {
+    for (page, address, selector) in PAGES {
         let mut views = Vec::new();
         for _ in 0..rounds {
-            views.push(view(cores, &mut rig, &daemon, page, selector).await?);
+            views.push(view(cores, &mut rig, &daemon, (address, selector)).await?);
         }
         let of = |pick: fn(&View) -> f64| median(views.iter().map(pick).collect()).unwrap_or(f64::NAN);
         let (first, longest) = (of(|view| view.first_ms), of(|view| view.longest_task_ms));
@@ -86,10 +91,13 @@ pub(super) async fn measure(cores: &Cores, rounds: u32) -> Result<bool> {
 }
 
 /// One plugin handles the changing pods; the others have nothing to do.
-fn config() -> Result<String> {
+fn config(kubeconfig: &Path) -> Result<String> {
     let mut text = subject::config_of("", &guests::component("guest-measured")?, "");
+    for cluster in CLUSTERS {
+        write!(text, "\n[cluster.{cluster}]\nkubeconfig = {kubeconfig:?}\n")?;
+    }
     let component = guests::component("image-mark")?;
-    for number in 1..SOURCES {
+    for number in 1..SOURCES / CLUSTERS.len() {
         write!(
             text,
             "\n[informer.team-{number:03}]\nresource = \"v1/configmaps\"\nnamespaces = [\"team-{number:03}\"]\n"
@@ -121,20 +129,26 @@ async fn size(daemon: &Daemon) -> Result<bool> {
     ))
 }
 
-async fn view(cores: &Cores, rig: &mut Rig, daemon: &Daemon, page: &str, selector: &str) -> Result<View> {
+async fn view(cores: &Cores, rig: &mut Rig, daemon: &Daemon, (address, selector): (&str, &str)) -> Result<View> {
     let browser = Browser::start_under(&cores.all()).await?;
     browser.appear(false, 1600).await?;
     browser
         .before_each_page(&OBSERVER.replace("SELECTOR", &format!("{selector:?}")))
         .await?;
-    let url = format!("http://{}/dashboard/#/{page}", daemon.address());
+    let url = format!("http://{}/dashboard/#/{address}", daemon.address());
     // Pages that are opened by a driver are shown at once; the load goes on meanwhile.
     let (opened, loaded) = tokio::join!(browser.open(&url), rig.load.paced(EVENTS_PER_SECOND, SECONDS));
     opened?;
     loaded?;
     let number = async |script: &str| {
         let value = browser.run(script).await?;
-        value.as_f64().with_context(|| format!("{page}: `{script}` is {value}"))
+        match value.as_f64() {
+            Some(number) => Ok(number),
+            None => bail!(
+                "{url}: `{script}` is {value}; the page shows\n{}",
+                browser.text().await?
+            ),
+        }
     };
     tokio::time::sleep(Duration::from_millis(100)).await;
     let view = View {
