@@ -54,9 +54,9 @@ enum Part {
     /// kept as heads, and what a namespace full of large objects costs the others. The API server takes 10 GB of memory
     /// for the pods. Requires Python, for the script runner.
     Budget,
-    /// Measure what it costs to see what happens, and fail if a bound is missed: answers of `why` with a full record, the
-    /// first view of the dashboard with 200 plugins and 500 sources, and 20 clients of its stream. Requires npm, and
-    /// Chromium with its driver.
+    /// Measure what it costs to see what happens, and fail if a bound is missed: answers of `why` with a full record,
+    /// the first view of the dashboard with 200 plugins and 500 sources, and 20 clients of its stream. Requires npm,
+    /// and Chromium with its driver.
     See {
         /// Measure only `why`, `page` or `streams`.
         #[arg(long)]

@@ -1,5 +1,5 @@
-//! What it costs to see what happens: answers of `why` with a full record, the dashboard's first view, and clients of its
-//! stream.
+//! What it costs to see what happens: answers of `why` with a full record, the dashboard's first view, and clients of
+//! its stream.
 
 mod page;
 mod streams;
@@ -12,7 +12,7 @@ use anyhow::Result;
 use super::cores::Cores;
 use super::targets;
 
-/// Measures all parts, or `only` one, in `rounds` rounds, and prints them. Returns whether the medians meet the targets.
+/// Measures all parts, or `only` one, in `rounds` rounds, and prints them. Returns whether all targets are met.
 pub(super) async fn measure(cores: &Cores, only: Option<Seen>, rounds: u32) -> Result<bool> {
     let wants = |part| only.is_none_or(|only| only == part);
     let mut is_met = true;

@@ -136,7 +136,7 @@ async fn view(cores: &Cores, rig: &mut Rig, daemon: &Daemon, (address, selector)
         .before_each_page(&OBSERVER.replace("SELECTOR", &format!("{selector:?}")))
         .await?;
     let url = format!("http://{}/dashboard/#/{address}", daemon.address());
-    // Pages that are opened by a driver are shown at once; the load goes on meanwhile.
+    // Pages that are opened by a driver are shown at once; the load continues meanwhile.
     let (opened, loaded) = tokio::join!(browser.open(&url), rig.load.paced(EVENTS_PER_SECOND, SECONDS));
     opened?;
     loaded?;

@@ -1,6 +1,6 @@
 //! How long `why` takes with a full record of effects.
 //!
-//! A component writes for each pod, to that pod and to one that all of them write to, until the record has dropped some.
+//! A component writes for each pod, to that pod and to one that all calls write to, until the record has dropped some.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -42,8 +42,9 @@ fn known() -> Known {
         json!({"name": "labeler", "state": "running", "sha256": "1", "perSecond": 12.5, "cpu": 0.031, "lagMs": 200,
             "memoryBytes": 2_097_152, "effectsPerSecond": 3.0, "pending": 4}),
         json!({"name": "image-updates", "state": "running", "sha256": "2", "perSecond": 0.5, "cpu": 0.2, "lagMs": 0,
-            "memoryBytes": 9_437_184}),
-        json!({"name": "restarter", "state": "quarantined", "sha256": "3", "pending": 31}),
+            "memoryBytes": 9_437_184, "effectsPerSecond": 0}),
+        json!({"name": "restarter", "state": "quarantined", "sha256": "3", "pending": 31, "perSecond": 0, "cpu": 0,
+            "effectsPerSecond": 0}),
         json!({"name": "broken", "state": "refused"}),
     ];
     rows(&mut known, "plugins", &plugins);
@@ -51,7 +52,7 @@ fn known() -> Known {
         json!({"key": "1", "informer": "pods", "resource": "v1/pods", "state": "Live", "objects": 1_204,
             "bytes": 5_242_880, "perSecond": 13.0}),
         json!({"key": "2", "informer": "secrets", "resource": "v1/secrets", "namespace": "shop", "cluster": "east",
-            "state": "Forbidden"}),
+            "state": "Forbidden", "perSecond": 0}),
     ];
     rows(&mut known, "sources", &sources);
     known
@@ -59,7 +60,10 @@ fn known() -> Known {
 
 fn many() -> Known {
     let mut known = known();
-    let plugin = |number: u32| json!({"name": format!("plugin-{number:03}"), "state": "running", "sha256": "1", "perSecond": number});
+    let plugin = |number: u32| {
+        json!({"name": format!("plugin-{number:03}"), "state": "running", "sha256": "1", "perSecond": number, "cpu": 0,
+            "effectsPerSecond": 0})
+    };
     rows(&mut known, "plugins", &(0..200).map(plugin).collect::<Vec<_>>());
     known
 }
@@ -241,7 +245,7 @@ fn hostile_text_is_escaped() {
     rows(
         &mut known,
         "sources",
-        &[json!({"key": "1", "informer": text, "resource": "v1/pods", "state": "Live"})],
+        &[json!({"key": "1", "informer": text, "resource": "v1/pods", "state": "Live", "perSecond": 0})],
     );
     let mut hostile = overview();
     hostile["pod"] = json!(text);
