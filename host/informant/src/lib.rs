@@ -20,7 +20,7 @@
 //! ```layers
 //! sync vital_task
 //! activities age config_file directories effect_log escape exit files
-//! key_file kube_api memory_limit metrics recorded runbooks status_line
+//! key_file kube_api memory_limit metrics phrase recorded runbooks status_line
 //! cluster http_client logging rbac replicas script_runners server
 //! guests
 //! daemon

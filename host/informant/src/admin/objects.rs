@@ -7,8 +7,6 @@ mod absent;
 mod find;
 mod stream;
 
-pub(super) use self::find::resources_meant_by;
-
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

@@ -10,8 +10,7 @@ use serde::Deserialize;
 use super::AdminState;
 use super::access::{Caller, Right};
 use super::error::{AdminError, Code, ResourceRight};
-use super::objects;
-use crate::daemon::StatusRegistry;
+use crate::daemon::{InformerPhase, StatusRegistry};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -46,7 +45,7 @@ impl OneObject {
         let Query(query) = query.map_err(|error| invalid(error.body_text()))?;
         let name = ResourceName::parse(resource).map_err(|error| invalid(error.to_string()))?;
         let object = OneObject {
-            known: objects::resources_meant_by(registry, resource),
+            known: watched(registry, resource, &name),
             resource: name,
             name: query.name,
             namespace: query.namespace,
@@ -110,6 +109,23 @@ impl OneObject {
         }
         Ok(())
     }
+}
+
+/// The resources of informers that `text` means: an informer's own name, a plural, a kind, or a short name.
+fn watched(registry: &StatusRegistry, text: &str, name: &ResourceName) -> Vec<GroupVersionResource> {
+    let mut meant = Vec::new();
+    for entry in registry.informers() {
+        for status in entry.by_cluster().values() {
+            let InformerPhase::Running(running) = &status.phase else {
+                continue;
+            };
+            let several = running.shared.spec().resources.unwrap_or_default();
+            let of_informer = running.discovered.iter().chain(several.values());
+            let named = of_informer.filter(|found| entry.name == text || found.is_meant_by(name));
+            meant.extend(named.map(|found| found.gvr.clone()));
+        }
+    }
+    meant
 }
 
 /// What it takes to get an object, or with an empty name each object of a namespace, if the API server of the cluster

@@ -60,23 +60,6 @@ pub(super) fn informer<'a>(registry: &StatusRegistry, resource: &'a str) -> Resu
     }
 }
 
-/// The resources of informers that `name` means: an informer's own name, a plural, a kind, or a short name.
-pub(in crate::admin) fn resources_meant_by(registry: &StatusRegistry, name: &str) -> Vec<GroupVersionResource> {
-    let mut meant = Vec::new();
-    for entry in registry.informers() {
-        for status in entry.by_cluster().values() {
-            let InformerPhase::Running(running) = &status.phase else {
-                continue;
-            };
-            let several = running.shared.spec().resources.unwrap_or_default();
-            let of_informer = running.discovered.iter().chain(several.values());
-            let named = of_informer.filter(|found| entry.name == name || matches_resource(found, name));
-            meant.extend(named.map(|found| found.gvr.clone()));
-        }
-    }
-    meant
-}
-
 /// Whether `resource` is the informer's resource as configured, its plural or its kind.
 fn watches(entry: &InformerEntry, resource: &str) -> bool {
     entry.by_cluster().values().any(|status| {
