@@ -42,7 +42,8 @@ pub(crate) use self::commands::{Paused, RequeueRequest, Requeued, Restarted, Res
 pub(crate) use self::effects::{EffectView, EffectsView};
 pub(crate) use self::failures::{DeadLettersView, FailedEventView, RetriesView};
 pub(crate) use self::logs::{LogLineView, LogsView};
-pub(crate) use self::problems::{Remark, remarks};
+use self::problems::Remark;
+pub(crate) use self::problems::remarks;
 use self::views::KvView;
 pub(crate) use self::views::{
     ClosedHostView, DeadLetterView, LoadedView, PastReloadView, PluginView, Plugins, RETRIES_SHOWN_MAX, ReloadView,
@@ -55,7 +56,8 @@ use crate::daemon::{PluginEntry, PluginPhase, StatusRegistry};
 use crate::runbooks::{self, Runbook};
 
 pub(super) async fn list(State(state): State<AdminState>) -> Json<Plugins> {
-    Json(Plugins { items: views(&state) })
+    let items = views(&state).into_iter().map(with_problems);
+    Json(Plugins { items: items.collect() })
 }
 
 /// All plugins, by name.
@@ -72,7 +74,16 @@ pub(super) async fn get(
     Path(name): Path<String>,
 ) -> Result<Json<PluginView>, AdminError> {
     let entry = known(&state.registry, &name)?;
-    Ok(Json(item(&entry, state.registry.catalog(), &*state.environment)))
+    let view = item(&entry, state.registry.catalog(), &*state.environment);
+    Ok(Json(with_problems(view)))
+}
+
+/// The same, with what is wrong in words, which others make of the [remarks] themselves.
+fn with_problems(view: PluginView) -> PluginView {
+    PluginView {
+        problems: remarks(&view).iter().map(Remark::with_details).collect(),
+        ..view
+    }
 }
 
 /// The last hour of a plugin.
@@ -194,7 +205,7 @@ fn item(entry: &PluginEntry, catalog: &Catalog, environment: &dyn Environment) -
         NOT_READY => Some(runbooks::PLUGIN_NOT_READY),
         _ => runbook(&entry.phase()),
     };
-    let mut view = PluginView {
+    PluginView {
         name: entry.name.clone(),
         component: section.spec.content.to_string(),
         informers: informers.collect(),
@@ -203,9 +214,7 @@ fn item(entry: &PluginEntry, catalog: &Catalog, environment: &dyn Environment) -
         problems: Vec::new(),
         code: code.map(|runbook| runbook.code.to_owned()),
         loaded,
-    };
-    view.problems = remarks(&view).iter().map(Remark::with_details).collect();
-    view
+    }
 }
 
 /// What is being compiled, or waits for that, since when.

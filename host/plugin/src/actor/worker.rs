@@ -23,6 +23,7 @@ use crate::actor::outcomes::{Answers, EndedEvent};
 use crate::actor::restart::LossSubject;
 use crate::actor::slot::InstanceSlot;
 use crate::actor::source_rules::SourceRules;
+use crate::component::manifest::Manifest;
 use crate::instance::Instance;
 use crate::instance::config::PluginConfig;
 use crate::observed::ObservedDelivery;
@@ -187,11 +188,7 @@ impl EventWorker {
             &context.counters,
         );
         let mut capture = context.captures.of_call(delivery);
-        // Of a version before this one.
-        let is_outdated = match &delivery.notification {
-            Notification::Tick(tick) => !version.manifest.timers.iter().any(|timer| timer.name == *tick.timer),
-            _ => false,
-        };
+        let is_outdated = is_outdated(delivery, &version.manifest);
         self.buffers.cache_is_behind = version.manifest.reconciler.is_some() && context.is_behind(delivery);
         let may_act = config.spec.may_act();
         let ended = match instance.as_mut().filter(|_| !is_outdated) {
@@ -213,11 +210,7 @@ impl EventWorker {
         let cause = acting.and_then(|instance| instance.cause().end(ended.is_failure()));
         let now = context.now();
         let held_up = self.buffers.take_held_up();
-        if delivery.is_suspect {
-            context.listener.consumer().took(delivery.token, began, now);
-        } else if let Some(((since, until), key)) = held_up.zip(delivery.key()) {
-            context.listener.consumer().held_up(delivery.source, key, since, until);
-        }
+        charge(context, delivery, (began, now), held_up);
         let (outcome, loss) = match ended {
             DeliveryResult::Answered(outcome) => (Some(outcome), None),
             DeliveryResult::Lost(report) => (outcome_of_loss(&report), Some(report)),
@@ -268,6 +261,29 @@ impl EventWorker {
             was_held_up: held_up.is_some(),
             was_refused,
         }
+    }
+}
+
+/// Whether it is a run of a timer that a version before this one had.
+fn is_outdated(delivery: &Delivery, manifest: &Manifest) -> bool {
+    match &delivery.notification {
+        Notification::Tick(tick) => !manifest.timers.iter().any(|timer| timer.name == *tick.timer),
+        _ => false,
+    }
+}
+
+/// Charges the time of a call to its object, if that is suspect or has held up the worker.
+fn charge(
+    context: &PluginContext,
+    delivery: &Delivery,
+    (began, ended): (Moment, Moment),
+    held_up: Option<(Moment, Moment)>,
+) {
+    let consumer = context.listener.consumer();
+    if delivery.is_suspect {
+        consumer.took(delivery.token, began, ended);
+    } else if let Some(((since, until), key)) = held_up.zip(delivery.key()) {
+        consumer.held_up(delivery.source, key, since, until);
     }
 }
 

@@ -53,7 +53,7 @@ pub(super) async fn measure(cores: &Cores, rounds: u32) -> Result<bool> {
         let without = measure_once(&mut rig, &daemon).await?;
         let clients = Clients::start(&daemon).await?;
         let with = measure_once(&mut rig, &daemon).await?;
-        let bytes = clients.end();
+        let bytes = clients.end()?;
         println!(
             "run {number}: CPU {:.1} % without clients, {:.1} % with; p99 of the lag {:.2} ms, {:.2} ms; each client \
              received {:.0} KB/s",
@@ -126,10 +126,10 @@ impl Clients {
         Ok(Clients { readers, bytes })
     }
 
-    /// The bytes that they have received.
-    fn end(self) -> u64 {
-        drop(self.readers);
-        self.bytes.load(Ordering::Relaxed)
+    /// The bytes that they have received. An error if a stream has ended meanwhile.
+    fn end(mut self) -> Result<u64> {
+        ensure!(self.readers.try_join_next().is_none(), "a stream has ended");
+        Ok(self.bytes.load(Ordering::Relaxed))
     }
 }
 

@@ -119,15 +119,11 @@ async fn check_one(config: &Config, name: &str, flags: &ClusterFlags, required: 
         client: reached.client,
     };
     let of_cluster = |section: &InformerSection| config.clusters_of(section).any(|cluster| cluster == name);
-    let informers: Vec<_> = config
-        .informers
-        .iter()
-        .filter(|(_, section)| of_cluster(section))
-        .collect();
-    let total = informers.len();
+    let informers = || config.informers.iter().filter(|(_, section)| of_cluster(section));
+    let total = informers().count();
     // What is known of it, also if some group did not answer.
     let mut watched: BTreeMap<&str, Watched> = BTreeMap::new();
-    for (number, (informer, section)) in informers.into_iter().enumerate() {
+    for (number, (informer, section)) in informers().enumerate() {
         show_progress(&format!("informer {informer}{}", cluster.in_cluster()), number, total);
         let resource = match &section.resource.value {
             Resources::One(resource) => resource,

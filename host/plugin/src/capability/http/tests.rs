@@ -1,4 +1,4 @@
-//! Time limits that a guest sets for its own request.
+//! Time limits that a guest sets for its own request, and what is recorded of a response.
 
 mod fuzz;
 
@@ -81,4 +81,17 @@ async fn a_guest_may_limit_the_silence_within_a_body() {
         (late(&WasiError::HttpResponseTimeout), http_time),
         "limits.http-time is not exceeded"
     );
+}
+
+#[test]
+fn an_error_status_is_an_effect_that_failed() {
+    let effect = || Effect::new(EffectKind::Http, "POST", "http://a.svc/hook");
+    let of = |status: u16| {
+        let response = Response::builder().status(status).body(()).unwrap();
+        let Effect { result, error, .. } = answered(effect(), &Ok(response));
+        (result, error)
+    };
+    assert_eq!([of(204), of(302)], [("ok", None), ("ok", None)]);
+    assert_eq!(of(404), (ERROR_STATUS, Some("answered 404 Not Found".to_owned())));
+    assert_eq!(of(503).0, ERROR_STATUS);
 }
