@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::world::{Running, World, pod};
+use super::world::{Running, World, pod, until};
 
 const PODS: &str = "[informer.pods]\nresource = \"v1/pods\"\nindex = { node = \"/spec/nodeName\" }\n";
 
@@ -35,17 +35,25 @@ async fn handler_receives_present_objects_and_changes() {
         .unwrap();
     world.server.delete("v1/pods", "default", "web-0").unwrap();
     daemon.wait_for_events("recorder", "delete", 1.0).await;
-    let delivered = daemon
-        .metric(
-            "informant_handler_events_total",
-            &["plugin=\"recorder\"", "result=\"ok\""],
-        )
-        .await;
-    // The patch may have arrived before the add was delivered, and be coalesced into it.
-    let coalesced = daemon
-        .metric("informant_listener_coalesced_total", &["plugin=\"recorder\""])
-        .await;
-    assert_eq!(delivered + coalesced, 5.0);
+    // Other keys may be handled before or after the delete. The patch may have arrived before the add was delivered, and
+    // be coalesced into it.
+    until("five events to be delivered or coalesced", async || {
+        let delivered = daemon
+            .metric(
+                "informant_handler_events_total",
+                &["plugin=\"recorder\"", "result=\"ok\""],
+            )
+            .await;
+        let coalesced = daemon
+            .metric("informant_listener_coalesced_total", &["plugin=\"recorder\""])
+            .await;
+        if delivered + coalesced == 5.0 {
+            Ok(())
+        } else {
+            Err(format!("{delivered} delivered, {coalesced} coalesced"))
+        }
+    })
+    .await;
 
     let plugins = daemon.json("/api/v1/plugins").await;
     assert_eq!(plugins["items"][0]["state"], "running");
