@@ -62,7 +62,7 @@ pub use delta::{Delta, DeltaObject, DeltaType, Deltas, Tombstone};
 pub use delta_fifo::{Batch, DeltaFifo, DeltaFifoOptions, ReplaceSummary};
 pub use environment::{BoxFuture, Environment, Moment};
 pub use event_handler::{EventContext, EventHandler, HandlerError};
-pub use identity::{ObjectIdentity, ResourceIdentity, stable_hash};
+pub use identity::{ObjectIdentity, ResourceIdentity, fnv1a_hash, range_of, stable_hash};
 pub use index::{
     INDEX_FAILURE_MESSAGE_BYTES_MAX, INDEX_FAILURES_LISTED_MAX, INDEX_VALUES_BYTES_MAX, INDEX_VALUES_MAX,
     IndexConflict, IndexContents, IndexError, IndexFailures, IndexFunc, IndexValues, NAMESPACE_INDEX, PointerIndex,
