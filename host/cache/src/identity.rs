@@ -52,15 +52,13 @@ pub fn stable_hash(texts: &[&str]) -> u64 {
 }
 
 /// FNV-1a of a text, without a finalizer: what the API server's `shardSelector` compares (KEP-5866).
-#[must_use]
-pub fn fnv1a_hash(text: &str) -> u64 {
+pub(crate) fn fnv1a_hash(text: &str) -> u64 {
     fnv1a(FNV_OFFSET_BASIS, text)
 }
 
 /// Which of `count` equal ranges of all numbers `hash` falls into, from 0. Range `i` begins at the first number that is
 /// at least `i * 2^64 / count`.
-#[must_use]
-pub fn range_of(hash: u64, count: u8) -> u8 {
+pub(crate) fn range_of(hash: u64, count: u8) -> u8 {
     // The high half of the product is below the count, which is a `u8`.
     ((u128::from(hash) * u128::from(count)) >> 64) as u8
 }

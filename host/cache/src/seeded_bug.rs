@@ -158,6 +158,8 @@ seeded_bugs! {
     LayoutChangedTooEarly,
     /// A member hashes keys to shards otherwise than the others.
     OtherShardHash,
+    /// Objects of a shard that is read by another process from now on are delivered as deleted.
+    LostShardDeletes,
     /// A process that takes over does not deliver the deletes that it kept.
     DeleteLostAtTakeover,
     /// A process that takes over delivers what the watermark covers.

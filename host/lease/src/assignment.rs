@@ -30,12 +30,18 @@ pub(crate) fn assign(holders: &[Option<Arc<str>>], contenders: &[Contender]) -> 
         *to = holder.filter(|holder| growing == 0 || shares.take(holder)).cloned();
     }
     for (shard, to) in assigned.iter_mut().enumerate().filter(|(_, to)| to.is_none()) {
-        let growing = || ranked(shard, contenders).into_iter().filter(|contender| contender.may_grow);
+        let growing = || {
+            ranked(shard, contenders)
+                .into_iter()
+                .filter(|contender| contender.may_grow)
+        };
         let mut contender = growing().find(|contender| shares.take(&contender.identity));
         if contender.is_none() {
             // The shares of those that may not get more are not full, and stay so.
             contender = growing().min_by_key(|contender| shares.taken(&contender.identity));
-            contender.iter().for_each(|contender| shares.take_more(&contender.identity));
+            contender
+                .iter()
+                .for_each(|contender| shares.take_more(&contender.identity));
         }
         *to = contender.map(|contender| Arc::clone(&contender.identity));
     }
@@ -120,7 +126,11 @@ mod tests {
     }
 
     fn moved(before: &[Option<Arc<str>>], after: &[Option<Arc<str>>]) -> usize {
-        before.iter().zip(after).filter(|(before, after)| before != after).count()
+        before
+            .iter()
+            .zip(after)
+            .filter(|(before, after)| before != after)
+            .count()
     }
 
     #[test]

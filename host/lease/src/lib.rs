@@ -49,7 +49,7 @@ mod times;
 
 pub use election::{Election, ElectionInput, HAND_OVER_MAX, HAND_OVER_PAUSE, Seal, Task};
 pub use gate::{Gate, Permit};
-pub use layout::{Division, Layout, SHARDS_MAX, ShardHash};
+pub use layout::Layout;
 pub use members::{Candidates, MEMBERS_MAX, Member, MemberRecord, Members, READY_FOR};
 pub use membership::{Membership, MembershipInput};
 pub use record::{

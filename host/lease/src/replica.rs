@@ -6,13 +6,13 @@ mod layouts;
 
 use std::sync::Arc;
 
-use informant_cache::Moment;
+use informant_cache::{Division, Moment, SHARDS_MAX};
 
 use self::contests::{Contest, Contests};
 use self::layouts::Agreed;
 use crate::assignment::{Contender, assign, ranked};
 use crate::election::{Election, ElectionInput, Task};
-use crate::layout::{Division, Layout, SHARDS_MAX};
+use crate::layout::Layout;
 use crate::members::{Candidates, MemberRecord, Members};
 use crate::membership::{Membership, MembershipInput};
 use crate::record::Notes;

@@ -20,13 +20,13 @@ mod world;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use informant_cache::Moment;
 use informant_cache::seeded_bug::SeededBug;
+use informant_cache::{Division, Moment, ShardHash};
 
 use self::clauses::{Clause, Violation};
 use self::faults::{Fault, Planned, Target};
 use self::world::{EFFECTS_END, World};
-use crate::{Division, LEASE_DURATION_MAX, LeaseTimes, ShardHash};
+use crate::{LEASE_DURATION_MAX, LeaseTimes};
 
 /// How many seeds run, unless `INFORMANT_LEASE_SEEDS` has another number.
 const SEEDS: u64 = 1_000;

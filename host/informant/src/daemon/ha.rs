@@ -17,9 +17,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use futures::future::join_all;
-use informant_cache::{Catalog, Environment, Moment};
+use informant_cache::{Catalog, Division, Environment, Moment};
 use informant_config::{ClusterSection, Config, HaSection};
-use informant_lease::{Division, Gate, Member, MemberRecord, StandbyReason, Standing};
+use informant_lease::{Gate, Member, MemberRecord, StandbyReason, Standing};
 use informant_plugin_host::ActingGate;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;

@@ -6,10 +6,8 @@ use std::sync::Arc;
 
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
-use informant_cache::Environment;
-use informant_lease::{
-    Division, Gate, LeaseAnswer, LeaseName, Notes, Replica, ReplicaInput, RequestId,
-};
+use informant_cache::{Division, Environment};
+use informant_lease::{Gate, LeaseAnswer, LeaseName, Notes, Replica, ReplicaInput, RequestId};
 use tokio::sync::{mpsc, watch};
 
 use super::lease_watch::{LeaseNews, LeaseWatch, SeenLease};
@@ -153,11 +151,7 @@ impl Driver {
     fn publish(&self) {
         let now = self.environment.boot_now();
         let before = self.status.borrow().clone();
-        let (election, members, membership) = (
-            self.replica.first(),
-            self.replica.members(),
-            self.replica.membership(),
-        );
+        let (election, members, membership) = (self.replica.first(), self.replica.members(), self.replica.membership());
         let content = election.lease().map(|lease| lease.content.clone());
         let named = content.as_ref().map(|content| &content.holder);
         let status = GroupStatus {

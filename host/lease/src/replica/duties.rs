@@ -210,7 +210,9 @@ impl Replica {
     /// The holder of the first shard announces the next layout, and puts it into force.
     fn change_layout(&mut self, now: Moment, agreed: &Agreed) {
         let Some(next) = agreed.next else {
-            let wanted = self.wanted_by_all(now).filter(|wanted| *wanted != agreed.layout.division);
+            let wanted = self
+                .wanted_by_all(now)
+                .filter(|wanted| *wanted != agreed.layout.division);
             if let Some(division) = wanted {
                 let next = self.newest_layout(agreed).next(division);
                 self.tell(now, 0, ElectionInput::NextLayout(next));
@@ -229,7 +231,10 @@ impl Replica {
 
     /// What all live members are configured for, if it is the same.
     fn wanted_by_all(&self, now: Moment) -> Option<Division> {
-        let mut wanted = self.members.live(now).map(|member| Division::parse(&member.record.layout));
+        let mut wanted = self
+            .members
+            .live(now)
+            .map(|member| Division::parse(&member.record.layout));
         let first = wanted.next().flatten()?;
         wanted.all(|other| other == Some(first)).then_some(first)
     }
@@ -238,9 +243,11 @@ impl Replica {
     fn newest_layout(&self, agreed: &Agreed) -> Layout {
         let leases = self.elections().filter_map(|(_, election)| election.lease());
         let layouts = leases.map(|lease| lease.content.layout);
-        layouts.fold(agreed.layout, |newest, layout| match layout.generation > newest.generation {
-            true => layout,
-            false => newest,
+        layouts.fold(agreed.layout, |newest, layout| {
+            match layout.generation > newest.generation {
+                true => layout,
+                false => newest,
+            }
         })
     }
 

@@ -1,6 +1,8 @@
 //! What the Leases of a group say about its layout.
 
-use crate::layout::{Division, Layout};
+use informant_cache::Division;
+
+use crate::layout::Layout;
 use crate::record::LeaseContent;
 
 /// What the Leases say together.
@@ -34,7 +36,9 @@ impl Agreed {
         );
         let written = first.map(|content| Agreed {
             layout: content.layout,
-            next: content.next_layout.filter(|next| next.generation > content.layout.generation),
+            next: content
+                .next_layout
+                .filter(|next| next.generation > content.layout.generation),
             is_written: true,
         });
         let fits = |written: &Agreed| {
@@ -87,7 +91,11 @@ mod tests {
             (None, &[][..], ("1:4", None, false)),
             (Some(("", None)), &[], ("0:1", None, true)),
             // During a change, and after it.
-            (Some(("1:4", Some("2:2"))), &["2:2", "1:4", "1:4"], ("1:4", Some("2:2"), true)),
+            (
+                Some(("1:4", Some("2:2"))),
+                &["2:2", "1:4", "1:4"],
+                ("1:4", Some("2:2"), true),
+            ),
             (Some(("2:2", None)), &["2:2", "2:2", "2:2"], ("2:2", None, true)),
             // One of the others was edited by hand.
             (Some(("2:4", None)), &["2:4", "9:64", "2:4"], ("2:4", None, true)),

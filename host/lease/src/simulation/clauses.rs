@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use informant_cache::Moment;
+use informant_cache::{Division, Moment, ShardHash};
 
 use super::process::Process;
-use crate::layout::{Division, Layout, ShardHash};
+use crate::layout::Layout;
 use crate::record::LeaseContent;
 use crate::replica::LeaseName;
 use crate::simulated::Server;

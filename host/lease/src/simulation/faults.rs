@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use informant_cache::Moment;
+use informant_cache::{Division, Moment, ShardHash};
 
 use super::rng::Rng;
 use crate::times::LeaseTimes;
-use crate::{Division, Layout, ShardHash, TRANSITIONS_MAX};
+use crate::{Layout, TRANSITIONS_MAX};
 
 /// The links of a host, and what else is wrong with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,7 +145,11 @@ pub(super) fn plan(
 pub(super) fn division(rng: &mut Rng) -> Division {
     Division {
         shards: [1, 2, 3, 4, 8][rng.below(5)],
-        hash: if rng.percent(50) { ShardHash::Mixed } else { ShardHash::Raw },
+        hash: if rng.percent(50) {
+            ShardHash::Mixed
+        } else {
+            ShardHash::Raw
+        },
     }
 }
 

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use informant_cache::Moment;
 use informant_cache::seeded_bug::{SeededBug, seeded_bug};
+use informant_cache::{Division, Moment, ShardHash};
 
-use crate::layout::{Division, Layout, ShardHash};
+use crate::layout::Layout;
 use crate::replica::{LeaseName, ReplicaInput};
 use crate::standing::Standing;
 use crate::{Election, LeaseRequest, LeaseTimes, MemberRecord, Replica};
@@ -81,7 +81,9 @@ impl Process {
     /// What it is for each shard.
     pub(super) fn standings(&self) -> Vec<(u8, Standing)> {
         let elections = self.replica.elections();
-        elections.map(|(shard, election)| (shard, election.standing())).collect()
+        elections
+            .map(|(shard, election)| (shard, election.standing()))
+            .collect()
     }
 
     /// The elections in which it holds the Lease of a shard, and the layout by which it does.
@@ -94,7 +96,11 @@ impl Process {
     pub(super) fn shard_of(&self, layout: Layout, key: &str) -> u8 {
         let is_wrong = seeded_bug(SeededBug::OtherShardHash) && self.host % 2 == 1;
         let hash = if is_wrong { ShardHash::Raw } else { layout.division.hash };
-        Division { hash, ..layout.division }.shard_of(key)
+        Division {
+            hash,
+            ..layout.division
+        }
+        .shard_of(key)
     }
 
     pub(super) fn is_acting(&self) -> bool {

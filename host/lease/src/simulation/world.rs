@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, BinaryHeap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use informant_cache::Moment;
+use informant_cache::{Division, Moment};
 
 use self::effects::Effect;
 use super::clauses::{Checker, Clause, KEYS};
@@ -17,7 +17,7 @@ use super::faults::{self, Fault, Planned, Target, Trouble};
 use super::process::Process;
 use super::rng::Rng;
 use crate::simulated::Server;
-use crate::{Division, LeaseName, LeaseRequest, LeaseTimes, ReplicaInput as Input, Seen};
+use crate::{LeaseName, LeaseRequest, LeaseTimes, ReplicaInput as Input, Seen};
 
 /// How long effects may run after a hand-over was begun; then they are cancelled.
 pub(super) const EFFECTS_END: Duration = Duration::from_secs(10);
@@ -392,7 +392,12 @@ impl World {
         let processes = || self.hosts.iter().filter_map(|host| host.process.as_ref());
         let division = self.hosts[0].division;
         let held: Vec<usize> = processes()
-            .map(|process| process.held().filter(|(_, layout, _)| layout.division == division).count())
+            .map(|process| {
+                process
+                    .held()
+                    .filter(|(_, layout, _)| layout.division == division)
+                    .count()
+            })
             .collect();
         let (least, most) = (held.iter().min().copied(), held.iter().max().copied());
         let is_fair = least.zip(most).is_some_and(|(least, most)| most - least <= 1);

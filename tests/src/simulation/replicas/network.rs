@@ -238,8 +238,9 @@ impl Network {
 }
 
 impl State {
-    fn show(&mut self, name: LeaseName, seen: &Seen) {
-        self.watches.retain(|watch| watch.send((name.clone(), seen.clone())).is_ok());
+    fn show(&mut self, name: &LeaseName, seen: &Seen) {
+        self.watches
+            .retain(|watch| watch.send((name.clone(), seen.clone())).is_ok());
     }
 
     fn apply(&mut self, request: &SecretRequest) -> SecretAnswer {

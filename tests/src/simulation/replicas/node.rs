@@ -2,10 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use informant_cache::{Environment, Moment};
-use informant_lease::{
-    Division, Gate, LeaseContent, LeaseTimes, MemberRecord, Replica, ReplicaInput, Standing,
-};
+use informant_cache::{Division, Environment, Moment};
+use informant_lease::{Gate, LeaseContent, LeaseTimes, MemberRecord, Replica, ReplicaInput, Standing};
 use tokio::sync::{Notify, mpsc, watch};
 
 use super::super::world::locked;

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use informant_cache::Moment;
 
+use super::super::clauses::{KEYS, key};
 use super::super::faults::Trouble;
 use super::super::process::Process;
 use super::{Event, World};
-use super::super::clauses::{KEYS, key};
 use crate::ReplicaInput as Input;
 
 /// Something that a process does to the world.

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use informant_cache::Moment;
+use informant_cache::{Division, Moment};
 
 use super::super::faults::{Edit, Fault, Target, Trouble};
-use super::{Event, World};
-use crate::Division;
 use super::super::process::{Process, pod_of};
+use super::{Event, World};
 use crate::{LeaseContent, LeaseName, ReplicaInput as Input};
 
 /// After what time an orderly stop becomes a kill.
