@@ -1,7 +1,9 @@
 //! Sources of which several processes read different shards.
 
+use informant_apiserver::{ApiServer, Options};
 use informant_cache::{Division, ShardBy, ShardFilter, ShardHash, ShardSet};
 use informant_object::KeyRef;
+use serde_json::json;
 
 use crate::testing::{Rig, RigOptions, api_server, by_watch_list, delete, pods, put, settle};
 use crate::{ReflectorOptions, SourceSpec};
@@ -106,4 +108,52 @@ async fn objects_of_a_lost_shard_are_forgotten_without_calls() {
     delete(&server, &mine);
     settle().await;
     assert_eq!(recorder.take(), [format!("delete {next}"), format!("delete {mine}")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn api_server_sends_only_raw_shards_if_it_can() {
+    for is_supported in [false, true] {
+        let server = ApiServer::new(Options {
+            sharded_list_and_watch: is_supported,
+            ..Options::default()
+        });
+        let division = Division {
+            shards: 2,
+            hash: ShardHash::Raw,
+        };
+        // `default` is in the second shard, `kube-node-lease` in the first.
+        let shards = [division.shard_of("default")].into_iter().collect();
+        assert_ne!(division.shard_of("default"), division.shard_of("kube-node-lease"));
+        let by = ShardBy::Namespace;
+        let spec = SourceSpec {
+            shards: Some(ShardFilter { division, by, shards }),
+            ..pods()
+        };
+        let elsewhere = || {
+            let pod = json!({"metadata": {"name": "dns"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+            server.put("v1/pods", "kube-node-lease", pod).unwrap();
+        };
+        elsewhere();
+        put(&server, "web", 1);
+        let rig = Rig::start_with(
+            &server,
+            RigOptions {
+                spec,
+                ..by_watch_list()
+            },
+        );
+        settle().await;
+        server.delete("v1/pods", "kube-node-lease", "dns").unwrap();
+        elsewhere();
+        put(&server, "web", 2);
+        settle().await;
+        assert_eq!(rig.names(), ["web"]);
+        let left_out = |request| {
+            let series =
+                format!(r#"reflector_other_shard_objects_total{{informer="pods",cluster="",request="{request}"}}"#);
+            rig.metric(&series)
+        };
+        let wanted = if is_supported { [0.0, 0.0] } else { [1.0, 2.0] };
+        assert_eq!(["list", "watch"].map(left_out), wanted);
+    }
 }
