@@ -9,15 +9,13 @@ use std::sync::Arc;
 use informant_cache::{Division, Moment, SHARDS_MAX};
 
 use self::contests::{Contest, Contests};
-use self::layouts::Agreed;
-use crate::assignment::{Contender, assign, ranked};
 use crate::election::{Election, ElectionInput, Task};
 use crate::layout::Layout;
-use crate::members::{Candidates, MemberRecord, Members};
+use crate::members::{MemberRecord, Members};
 use crate::membership::{Membership, MembershipInput};
 use crate::record::Notes;
 use crate::request::{LeaseAnswer, LeaseRequest, RequestId, Seen};
-use crate::standing::{ReleaseReason, Standing};
+use crate::standing::ReleaseReason;
 use crate::times::LeaseTimes;
 
 /// A Lease of a group.

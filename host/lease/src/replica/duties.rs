@@ -1,9 +1,19 @@
 //! What a replica does on its own: who should hold which shard, and which layout is in force.
 
-use informant_cache::seeded_bug::{SeededBug, seeded_bug};
+use std::sync::Arc;
 
-use super::*;
-use crate::election::Seal;
+use informant_cache::seeded_bug::{SeededBug, seeded_bug};
+use informant_cache::{Division, Moment};
+
+use super::contests::Contest;
+use super::layouts::Agreed;
+use super::{LeaseName, Replica};
+use crate::assignment::{Contender, assign, ranked};
+use crate::election::{Election, ElectionInput, Seal, Task};
+use crate::layout::Layout;
+use crate::members::Candidates;
+use crate::membership::MembershipInput;
+use crate::standing::{ReleaseReason, Standing};
 
 /// Where each shard is, and where it should be.
 struct Shares {
