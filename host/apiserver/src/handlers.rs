@@ -187,7 +187,7 @@ impl<'a> Target<'a> {
     fn list(&self) -> Result<Response<Body>, Status> {
         let representation = self.representation()?;
         let options = ListOptions::read(self.call.query)?;
-        let selection = Selection::read(&self.kind, &self.resource.namespace, &options)?;
+        let selection = self.selection(&options)?;
         let page = {
             let store = self.call.state.store();
             let paging_at_zero = self.call.state.options.paging_at_zero;
@@ -207,13 +207,22 @@ impl<'a> Target<'a> {
         let options = ListOptions::read(self.call.query)?;
         let request = watch::Request {
             served: self.served.clone(),
-            selection: Selection::read(&self.kind, &self.resource.namespace, &options)?,
+            selection: self.selection(&options)?,
             representation: self.representation()?,
             options,
             attributes,
             frozen: self.call.frozen,
         };
         watch::open(self.call.state, self.call.cache, request)
+    }
+
+    /// What a list or watch selects.
+    fn selection(&self, options: &ListOptions) -> Result<Selection, Status> {
+        let selection = Selection::read(&self.kind, &self.resource.namespace, options)?;
+        match self.call.state.options.sharded_list_and_watch {
+            true => selection.in_shards(&options.shard_selector),
+            false => Ok(selection),
+        }
     }
 
     fn create(&self) -> Result<Response<Body>, Status> {
@@ -283,6 +292,7 @@ impl<'a> Target<'a> {
             revision,
             next: None,
             remaining: None,
+            shards: None,
         };
         Ok(Representation::Object.list_response(page, 0))
     }

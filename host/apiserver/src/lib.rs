@@ -30,6 +30,7 @@
 //! kinds status definitions options
 //! stored
 //! history protobuf query table
+//! shard_selector
 //! document openapi page routes selection
 //! admit labels owners representation store
 //! fault patch replica_cache scale
@@ -79,6 +80,7 @@ mod scale;
 mod selection;
 mod server;
 mod service;
+mod shard_selector;
 mod snapshot;
 mod state;
 mod status;

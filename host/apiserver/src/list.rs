@@ -116,6 +116,7 @@ pub(crate) fn list(
         revision,
         next,
         remaining,
+        shards: selection.shards().map(|shards| shards.text().to_owned()),
     })
 }
 

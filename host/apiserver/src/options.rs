@@ -64,6 +64,9 @@ pub struct Options {
     /// Whether `sendInitialEvents` is supported (WatchList, on in Kubernetes since 1.34). If not, it is refused with
     /// 422, as by a server whose feature gate is off.
     pub watch_list: bool,
+    /// Whether `shardSelector` is supported (KEP-5866, off in Kubernetes 1.36). If not, it is ignored, as by a server
+    /// whose feature gate `ShardedListAndWatch` is off.
+    pub sharded_list_and_watch: bool,
     /// Whether a list at `resourceVersion=0` respects `limit`. A kube-apiserver with a watch cache does not.
     pub paging_at_zero: bool,
     /// Whether `/informant/faults` is served. Meant for the demo; off by default.
@@ -92,6 +95,7 @@ impl Default for Options {
             bookmark_interval: BOOKMARK_INTERVAL,
             watch_timeout_min: WATCH_TIMEOUT_MIN,
             watch_list: true,
+            sharded_list_and_watch: false,
             paging_at_zero: false,
             faults_over_http: false,
         }

@@ -21,6 +21,8 @@ pub(crate) struct Page {
     pub(crate) next: Option<String>,
     /// How many objects follow this page. Unknown if there is a selector.
     pub(crate) remaining: Option<usize>,
+    /// The selector of the shards that these are.
+    pub(crate) shards: Option<String>,
 }
 
 impl Page {
@@ -31,6 +33,9 @@ impl Page {
         }
         if let Some(remaining) = self.remaining {
             metadata["remainingItemCount"] = json!(remaining);
+        }
+        if let Some(shards) = &self.shards {
+            metadata["shardInfo"] = json!({ "selector": shards });
         }
         metadata
     }

@@ -73,6 +73,7 @@ pub(crate) enum VersionParam {
 pub(crate) struct ListOptions {
     pub(crate) label_selector: String,
     pub(crate) field_selector: String,
+    pub(crate) shard_selector: String,
     /// Zero is no limit.
     pub(crate) limit: usize,
     pub(crate) continue_token: String,
@@ -89,6 +90,7 @@ impl ListOptions {
         let options = Self {
             label_selector: query.text("labelSelector").to_owned(),
             field_selector: query.text("fieldSelector").to_owned(),
+            shard_selector: query.text("shardSelector").to_owned(),
             limit: usize::try_from(number(query, "limit")?).unwrap_or(usize::MAX),
             continue_token: query.text("continue").to_owned(),
             version: version(query)?,

@@ -9,6 +9,7 @@ use informant_object::{FieldSelector, LabelSelector};
 use crate::history::Objects;
 use crate::kinds::Kind;
 use crate::query::ListOptions;
+use crate::shard_selector::ShardSelector;
 use crate::status::Status;
 use crate::stored::Stored;
 
@@ -21,6 +22,7 @@ pub(crate) struct Selection {
     namespace: String,
     labels: Option<LabelSelector>,
     fields: Option<FieldSelector>,
+    shards: Option<ShardSelector>,
 }
 
 impl Selection {
@@ -30,6 +32,7 @@ impl Selection {
             namespace: namespace.to_owned(),
             labels: None,
             fields: None,
+            shards: None,
         }
     }
 
@@ -50,9 +53,22 @@ impl Selection {
         Ok(selection)
     }
 
+    /// Only the objects of some shards; all of them if the selector is empty.
+    pub(crate) fn in_shards(mut self, selector: &str) -> Result<Self, Status> {
+        if !selector.is_empty() {
+            self.shards = Some(ShardSelector::parse(selector)?);
+        }
+        Ok(self)
+    }
+
+    /// The shards, if they were selected.
+    pub(crate) fn shards(&self) -> Option<&ShardSelector> {
+        self.shards.as_ref()
+    }
+
     /// Whether there is a selector, so that the remaining items of a list cannot be counted without matching.
     pub(crate) fn has_selectors(&self) -> bool {
-        self.labels.is_some() || self.fields.is_some()
+        self.labels.is_some() || self.fields.is_some() || self.shards.is_some()
     }
 
     pub(crate) fn matches(&self, kind: &Kind, object: &Stored) -> bool {
@@ -65,6 +81,7 @@ impl Selection {
                 .fields
                 .as_ref()
                 .is_none_or(|fields| fields.matches_with(|path| object.field(kind, path)))
+            && self.shards.as_ref().is_none_or(|shards| shards.matches(object))
     }
 
     /// The objects of the namespace, in order, ignoring the selectors.

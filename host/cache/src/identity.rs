@@ -37,8 +37,7 @@ impl ObjectIdentity {
     /// Which of `count` equal ranges it falls into, from 0.
     #[must_use]
     pub fn range(self, count: u8) -> u8 {
-        // The high half of the product is below the count, which is a `u8`.
-        ((u128::from(self.0) * u128::from(count)) >> 64) as u8
+        range_of(self.0, count)
     }
 }
 
@@ -50,6 +49,18 @@ pub fn stable_hash(texts: &[&str]) -> u64 {
             .iter()
             .fold(FNV_OFFSET_BASIS, |hash, text| fnv1a(fnv1a(hash, text), "\0")),
     )
+}
+
+/// FNV-1a of a text, without a finalizer: what the API server's `shardSelector` compares (KEP-5866).
+pub(crate) fn fnv1a_hash(text: &str) -> u64 {
+    fnv1a(FNV_OFFSET_BASIS, text)
+}
+
+/// Which of `count` equal ranges of all numbers `hash` falls into, from 0. Range `i` begins at the first number that is
+/// at least `i * 2^64 / count`.
+pub(crate) fn range_of(hash: u64, count: u8) -> u8 {
+    // The high half of the product is below the count, which is a `u8`.
+    ((u128::from(hash) * u128::from(count)) >> 64) as u8
 }
 
 const FNV_OFFSET_BASIS: u64 = 0xcbf2_9ce4_8422_2325;

@@ -22,7 +22,7 @@
 //!
 //! ```layers
 //! budget environment identity index readiness seeded_bug
-//! backoff kept_deletes log_throttle token_bucket version_guard
+//! backoff kept_deletes log_throttle shards token_bucket version_guard
 //! catalog source store
 //! delivery
 //! listener
@@ -47,6 +47,7 @@ pub mod listener;
 mod log_throttle;
 mod readiness;
 pub mod seeded_bug;
+mod shards;
 mod source;
 mod store;
 #[cfg(test)]
@@ -73,6 +74,7 @@ pub use kept_deletes::{KEPT_DELETES_BYTES_MAX, KEPT_DELETES_MAX, KeptDelete, Kep
 pub use listener::ListenerHandle;
 pub use log_throttle::{LinesDue, LogThrottle};
 pub use readiness::{Awaited, ReadyWatch};
+pub use shards::{Division, SHARDS_MAX, ShardBy, ShardFilter, ShardHash, ShardSet};
 pub use source::{
     AnswerBody, BodyAnswer, BodyUnavailable, ReadBodies, SOURCE_ERROR_BYTES_MAX, Source, SourceInfo, SourceState,
     SourceStatus,

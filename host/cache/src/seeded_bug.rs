@@ -152,6 +152,14 @@ seeded_bugs! {
     PreferredIgnored,
     /// A member that is not ready acquires the Lease.
     UnreadyMemberActs,
+    /// One member gets all shards.
+    UnboundedShare,
+    /// The next layout is in force while shards of the one before are held.
+    LayoutChangedTooEarly,
+    /// A member hashes keys to shards otherwise than the others.
+    OtherShardHash,
+    /// Objects of a shard that is read by another process from now on are delivered as deleted.
+    LostShardDeletes,
     /// A process that takes over does not deliver the deletes that it kept.
     DeleteLostAtTakeover,
     /// A process that takes over delivers what the watermark covers.
@@ -175,6 +183,9 @@ impl SeededBug {
         SeededBug::ReleasedTooEarly,
         SeededBug::PreferredIgnored,
         SeededBug::UnreadyMemberActs,
+        SeededBug::UnboundedShare,
+        SeededBug::LayoutChangedTooEarly,
+        SeededBug::OtherShardHash,
     ];
 
     /// Runs `body` with this bug enabled on this thread.

@@ -1,8 +1,8 @@
 //! The replicas of one Informant, of which one acts: Leases of Informant's own cluster say which.
 //!
 //! ```text
-//! Leases ──informer──▶ Driver: Members, Membership, Election ──requests──▶ Leases
-//!                        │ standing                ▲ ready, notes, release
+//! Leases ──informer──▶ Driver: Replica ──requests──▶ Leases
+//!                        │ standing   ▲ ready, notes, stop
 //!                        ▼                         │
 //!                 GroupStatus ─────────────▶ daemon: acts, or is a standby
 //! ```
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use informant_cache::Environment;
 use informant_config::HaSpeed;
 use informant_informer::ClusterClient;
-use informant_lease::{Gate, LeaseContent, LeaseTimes, Member, MemberRecord, Notes, ReleaseReason, Standing};
+use informant_lease::{Gate, LeaseContent, LeaseTimes, Member, MemberRecord, Notes, Standing};
 use tokio::sync::{mpsc, watch};
 
 pub(crate) use self::lease_api::LeaseApi;
@@ -125,9 +125,10 @@ impl Group {
         self.send(Command::Notes(notes));
     }
 
-    /// Gives the Lease up. The status is then [`Standing::HandingOver`], until [`handed_over`](Self::handed_over).
-    pub(crate) fn release(&self, reason: ReleaseReason) {
-        self.send(Command::Release(reason));
+    /// Gives the Lease up for ever, and leaves the group. The status is then [`Standing::HandingOver`], until
+    /// [`handed_over`](Self::handed_over).
+    pub(crate) fn leave(&self) {
+        self.send(Command::Stop);
     }
 
     /// All effects of this process have ended, and none begins.

@@ -23,7 +23,9 @@ use std::sync::Arc;
 
 use informant_cache::listener::{Beginning, ObjectChange};
 use informant_cache::seeded_bug::{SeededBug, seeded_bug};
-use informant_cache::{Batch, DeltaFifo, Environment, KeptDeletes, ListenerHandle, Moment, StoreWriter, VersionGuard};
+use informant_cache::{
+    Batch, DeltaFifo, Environment, KeptDeletes, ListenerHandle, Moment, ShardFilter, StoreWriter, VersionGuard,
+};
 use informant_object::{Key, Object, SourceId};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -91,6 +93,8 @@ pub(crate) struct InformerLoop {
     listeners: Vec<ListenerHandle>,
     /// How the listeners begin once the first list is there.
     beginnings: Vec<(ListenerHandle, Beginning)>,
+    /// The shards that were read until the list that is being applied.
+    shards_before: Option<ShardFilter>,
     /// The version of the list that is being applied.
     listing: Option<u64>,
     feeds: IndexFeeds,
@@ -123,6 +127,7 @@ impl InformerLoop {
             changes: Vec::with_capacity(BATCH_DELTAS_MAX),
             listeners: Vec::new(),
             beginnings: Vec::new(),
+            shards_before: parts.store.shards(),
             listing: None,
             fed_changes: 0,
             feeds: IndexFeeds::default(),

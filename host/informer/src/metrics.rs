@@ -77,6 +77,8 @@ series! {
     watch_events: WordLabels, Counter, "reflector_watch_events", "Events read from watches, by type";
     relists: WordLabels, Counter, "reflector_relists", "Lists after the first, by reason";
     skipped: WordLabels, Counter, "reflector_skipped", "Objects, lines and events skipped as invalid, by reason";
+    other_shards: WordLabels, Counter, "reflector_other_shard_objects",
+        "Objects of lists and events of watches that were left out, because another process reads their shard";
     rejected: WordLabels, Counter, "reflector_rejected",
         "Lists and events rejected by the version guard because they are older than the known state";
     source_epochs: InformerLabels, Counter, "source_epochs",
@@ -135,6 +137,7 @@ pub(crate) enum CounterFamily {
     Skipped,
     Rejected,
     BodyReads,
+    OtherShards,
 }
 
 /// Label values of the events of a watch.
@@ -202,11 +205,11 @@ impl Series {
         }
     }
 
-    fn count(&self, labels: &InformerLabels, family: CounterFamily, word: &'static str) {
+    fn count(&self, labels: &InformerLabels, family: CounterFamily, word: &'static str, amount: u64) {
         self.while_used(labels, |sharing| {
             sharing.counted.insert((family, word));
             let (counters, label) = self.counters(family);
-            counters.get_or_create_owned(&labels.with(label, word)).inc();
+            counters.get_or_create_owned(&labels.with(label, word)).inc_by(amount);
         });
     }
 
@@ -221,6 +224,7 @@ impl Series {
             CounterFamily::Skipped => (&self.skipped, "reason"),
             CounterFamily::Rejected => (&self.rejected, "type"),
             CounterFamily::BodyReads => (&self.body_reads, "result"),
+            CounterFamily::OtherShards => (&self.other_shards, "request"),
         }
     }
 

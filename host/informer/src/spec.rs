@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use informant_cache::ShardFilter;
 use informant_object::{FieldSelector, LabelSelector, Pointer, PointerError, Shape};
 
 use informant_spec::GroupVersionResource;
@@ -30,6 +31,9 @@ pub struct SourceSpec {
     pub label_selector: Option<LabelSelector>,
     /// Fields that objects must have; selected by the API server, which defines the supported fields.
     pub field_selector: Option<FieldSelector>,
+    /// The shards whose objects are read, if several processes divide the work; `None` for all. Objects of others are
+    /// left out before they are parsed.
+    pub shards: Option<ShardFilter>,
     /// What is removed from each object before it is stored.
     pub drop: Vec<Pointer>,
     /// What becomes a hash in each object before it is stored.
@@ -59,6 +63,7 @@ impl SourceSpec {
             namespace: None,
             label_selector: None,
             field_selector: None,
+            shards: None,
             drop: Vec::new(),
             digest: Vec::new(),
             keep_managed_fields: false,

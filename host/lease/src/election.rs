@@ -13,6 +13,7 @@ use informant_cache::seeded_bug::{SeededBug, seeded_bug};
 use self::observed::{Mine, Observed};
 use self::term::Phase;
 use crate::gate::Gate;
+use crate::layout::Layout;
 use crate::members::Candidates;
 use crate::record::{LeaseContent, LeaseRecord, Notes};
 use crate::request::{
@@ -29,6 +30,29 @@ pub const HAND_OVER_MAX: Duration = Duration::from_secs(20);
 /// does not acquire would otherwise interrupt the work every few seconds. A stop does not wait.
 pub const HAND_OVER_PAUSE: Duration = Duration::from_secs(60);
 
+/// What a standby does with a Lease that nobody holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Task {
+    /// Acquires it, whatever layout it names: it is the one that says which is in force. One that does not exist is
+    /// created with this layout.
+    Acquire(Layout),
+    /// Acquires it if it belongs to this layout.
+    AcquireIn(Layout),
+    /// Lets it belong to another layout, without acquiring it.
+    Seal(Seal),
+    /// Nothing.
+    Watch,
+}
+
+/// What a Lease becomes that nobody holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seal {
+    pub layout: Layout,
+    pub next: Option<Layout>,
+    /// The layout in force does not have this shard: if its Lease does not exist, nobody can act by it.
+    pub is_new: bool,
+}
+
 /// What happens to an [`Election`].
 #[derive(Debug, Clone)]
 pub enum ElectionInput {
@@ -42,9 +66,13 @@ pub enum ElectionInput {
     Candidates(Candidates),
     /// Whether this process could act. A holder that is no longer ready keeps acting.
     Ready(bool),
+    /// What to do while nobody holds the Lease.
+    Task(Task),
+    /// Renewals announce that the group changes to this layout.
+    NextLayout(Layout),
     /// What renewals carry from now on. Until the first ones, those of the predecessor stay in the Lease.
     Notes(Notes),
-    /// Give the Lease up. For a preferred member, at most once in [`HAND_OVER_PAUSE`]; sooner, it is ignored.
+    /// Give the Lease up. With [`ReleaseReason::Layout`], it then names the layout that was announced. For a preferred member, at most once in [`HAND_OVER_PAUSE`]; sooner, it is ignored.
     Release(ReleaseReason),
     /// All effects have ended, and none begins: the Lease may be released.
     HandedOver,
@@ -70,6 +98,7 @@ pub enum ElectionInput {
 /// 6. A name in the Lease that is not the own one ends the term at once, and so does a Lease that is gone. If another
 ///    field was edited, the next renewal writes it again.
 /// 7. The own name in the Lease proves nothing unless this process has written it, in that epoch.
+/// 8. A Lease that belongs to another layout than its [`Task`] says is not acquired.
 #[derive(Debug)]
 pub struct Election {
     identity: Arc<str>,
@@ -80,6 +109,7 @@ pub struct Election {
     lease: Option<Observed>,
     mine: Option<Mine>,
     candidates: Candidates,
+    task: Task,
     is_ready: bool,
     is_stopping: bool,
     has_seen_lease: bool,
@@ -109,6 +139,7 @@ enum Purpose {
     },
     Renew,
     Release,
+    Seal,
 }
 
 /// What to send.
@@ -122,12 +153,14 @@ enum Next {
     Acquire,
     Renew,
     Release,
+    /// Let it belong to another layout.
+    Seal(Seal),
 }
 
 impl Election {
     /// `identity` must be another one for each process: the name of the pod and a random number.
     #[must_use]
-    pub fn new(now: Moment, identity: Arc<str>, times: LeaseTimes) -> Election {
+    pub fn new(now: Moment, identity: Arc<str>, times: LeaseTimes, task: Task) -> Election {
         Election {
             identity,
             times,
@@ -140,6 +173,7 @@ impl Election {
             lease: None,
             mine: None,
             candidates: Candidates::default(),
+            task,
             is_ready: false,
             is_stopping: false,
             has_seen_lease: false,
@@ -170,6 +204,8 @@ impl Election {
             },
             ElectionInput::Candidates(candidates) => self.candidates = candidates,
             ElectionInput::Ready(is_ready) => self.is_ready = is_ready,
+            ElectionInput::Task(task) => self.task = task,
+            ElectionInput::NextLayout(next) => self.announce(next),
             ElectionInput::Notes(notes) => self.notes = Some(notes),
             ElectionInput::Release(why) => self.release(now, why),
             ElectionInput::HandedOver => self.handed_over(now),
@@ -239,6 +275,12 @@ impl Election {
         self.lease.as_ref()?.record.as_ref()
     }
 
+    /// The layout by which this process acts; none while it does not.
+    #[must_use]
+    pub fn term_layout(&self) -> Option<Layout> {
+        Some(self.phase.term()?.layout)
+    }
+
     /// What the Lease said when this process last acquired it: the notes of the predecessor.
     #[must_use]
     pub fn predecessor(&self) -> Option<&LeaseContent> {
@@ -287,6 +329,7 @@ impl Election {
             }
             Next::Renew => (Purpose::Renew, self.renewal(record.as_ref())),
             Next::Release => (Purpose::Release, self.released(record.as_ref())),
+            Next::Seal(seal) => (Purpose::Seal, Some(self.sealed(seal, record.as_ref()))),
         };
         let kind = match (content, record) {
             (None, _) => RequestKind::Read,
@@ -331,7 +374,7 @@ impl Election {
                 self.must_read = false;
                 self.observe(now, Seen::Record(record), Some(request.sent));
             }
-            Purpose::Anchor | Purpose::Release => self.observe(now, Seen::Record(record), None),
+            Purpose::Anchor | Purpose::Release | Purpose::Seal => self.observe(now, Seen::Record(record), None),
             Purpose::Acquire { epoch, predecessor } => {
                 self.predecessor = predecessor;
                 self.acquired(now, request.sent, epoch, record);

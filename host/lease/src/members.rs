@@ -115,7 +115,7 @@ impl Member {
     }
 
     /// Whether it has been ready for [`READY_FOR`].
-    fn is_settled(&self, now: Moment) -> bool {
+    pub(crate) fn is_settled(&self, now: Moment) -> bool {
         self.ready_since.is_some_and(|since| now >= since + READY_FOR)
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use informant_cache::Moment;
 use informant_object::ResourceVersion;
 
+use crate::layout::Layout;
 use crate::members::MemberRecord;
 use crate::record::{LeaseContent, LeaseRecord, Notes};
 use crate::request::NO_NAMESPACE;
@@ -174,6 +175,8 @@ impl Membership {
             transitions: 0,
             preferred: None,
             released_by: is_stopping.then(|| Arc::clone(&self.identity)),
+            layout: Layout::WHOLE,
+            next_layout: None,
             notes: self.notes.clone(),
         };
         let write = if is_stopping { Purpose::Release } else { Purpose::Renew };

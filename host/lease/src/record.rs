@@ -1,10 +1,13 @@
 //! What a Lease says: [`LeaseContent`], and with its version [`LeaseRecord`].
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use informant_object::ResourceVersion;
+
+use crate::layout::Layout;
 
 /// The prefix of the annotations that belong to Informant. Others are left as they are.
 pub const ANNOTATION_PREFIX: &str = "informant/";
@@ -24,6 +27,8 @@ pub const NOTES_BYTES_MAX: usize = 64 << 10;
 
 const PREFERRED: &str = "preferred";
 const RELEASED_BY: &str = "released-by";
+const LAYOUT: &str = "shards";
+const NEXT_LAYOUT: &str = "next-shards";
 
 /// Small texts by name that a Lease carries for its readers, as annotations. Cheap to clone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -90,6 +95,10 @@ pub struct LeaseContent {
     /// The process that has released it. A Lease without a holder that lacks this was emptied by hand, or has just been
     /// created: somebody may still act.
     pub released_by: Option<Arc<str>>,
+    /// The division of the work that the Lease belongs to. That of the first shard names the one in force.
+    pub layout: Layout,
+    /// The layout that the group changes to; only the Lease of the first shard says that.
+    pub next_layout: Option<Layout>,
     pub notes: Notes,
 }
 
@@ -116,6 +125,8 @@ impl LeaseContent {
             transitions: u32::try_from(transitions.unwrap_or_default()).unwrap_or_default(),
             preferred: None,
             released_by: None,
+            layout: Layout::WHOLE,
+            next_layout: None,
             notes: Notes::default(),
         };
         let (mut texts, mut bytes) = (BTreeMap::new(), 0);
@@ -123,6 +134,8 @@ impl LeaseContent {
             match name.strip_prefix(ANNOTATION_PREFIX) {
                 Some(PREFERRED) => content.preferred = Some(text.into()),
                 Some(RELEASED_BY) => content.released_by = Some(text.into()),
+                Some(LAYOUT) => content.layout = Layout::parse(text).unwrap_or(Layout::WHOLE),
+                Some(NEXT_LAYOUT) => content.next_layout = Layout::parse(text),
                 Some(name) if bytes + name.len() + text.len() <= NOTES_BYTES_MAX => {
                     bytes += name.len() + text.len();
                     texts.insert(name.into(), text.into());
@@ -148,12 +161,15 @@ impl LeaseContent {
     }
 
     /// The annotations to write, with their prefix; `None` removes one. Others of the object stay as they are.
-    pub fn annotations(&self) -> impl Iterator<Item = (String, Option<&str>)> {
+    pub fn annotations(&self) -> impl Iterator<Item = (String, Option<Cow<'_, str>>)> {
+        let layout = (self.layout != Layout::WHOLE).then_some(self.layout);
         let own = [
-            (PREFERRED, self.preferred.as_deref()),
-            (RELEASED_BY, self.released_by.as_deref()),
+            (PREFERRED, self.preferred.as_deref().map(Cow::from)),
+            (RELEASED_BY, self.released_by.as_deref().map(Cow::from)),
+            (LAYOUT, layout.map(|layout| layout.to_string().into())),
+            (NEXT_LAYOUT, self.next_layout.map(|layout| layout.to_string().into())),
         ];
-        let notes = self.notes.iter().map(|(name, text)| (name, Some(text)));
+        let notes = self.notes.iter().map(|(name, text)| (name, Some(text.into())));
         own.into_iter()
             .chain(notes)
             .map(|(name, text)| (format!("{ANNOTATION_PREFIX}{name}"), text))
@@ -186,14 +202,16 @@ mod tests {
             transitions: 3,
             preferred: Some("b".into()),
             released_by: None,
+            layout: Layout::parse("2:4-raw").expect("it is one"),
+            next_layout: None,
             notes: Notes::new([("watermark", "17")]).expect("it is short"),
         };
-        let written: Vec<(String, Option<&str>)> = content.annotations().collect();
+        let written: Vec<_> = content.annotations().collect();
         let removed = written.iter().find(|(_, text)| text.is_none());
         assert_eq!(removed.map(|(name, _)| name.as_str()), Some("informant/released-by"));
         let kept = written
             .iter()
-            .filter_map(|(name, text)| Some((name.as_str(), (*text)?)));
+            .filter_map(|(name, text)| Some((name.as_str(), text.as_deref()?)));
         let foreign = [("other.io/note", "x")];
         let seconds = Some(content.duration_seconds());
         let transitions = Some(content.lease_transitions());

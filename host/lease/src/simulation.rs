@@ -13,18 +13,19 @@
 
 mod clauses;
 mod faults;
+mod process;
 mod rng;
 mod world;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use informant_cache::Moment;
 use informant_cache::seeded_bug::SeededBug;
+use informant_cache::{Division, Moment, ShardHash};
 
 use self::clauses::{Clause, Violation};
 use self::faults::{Fault, Planned, Target};
-use self::world::World;
+use self::world::{EFFECTS_END, World};
 use crate::{LEASE_DURATION_MAX, LeaseTimes};
 
 /// How many seeds run, unless `INFORMANT_LEASE_SEEDS` has another number.
@@ -35,6 +36,13 @@ const SEEDS_OF_BUG_MAX: u64 = 1_000;
 
 /// For how many durations faults begin.
 const FAULTY_DURATIONS: u32 = 10;
+
+/// How long after the layout is the wanted one all members have equal shares at the latest: eight shards move one after
+/// another, each after its effects, and one that has moved does not move again for a minute.
+const SHARES_ARE_EQUAL_WITHIN: Duration = Duration::from_secs(300);
+
+/// How long three replicas take to be replaced one after another, to change the layout, and to get equal shares.
+const LAYOUT_CHANGE_WITHIN: Duration = Duration::from_secs(400);
 
 struct Run {
     violations: Vec<Violation>,
@@ -48,9 +56,10 @@ fn run(seed: u64, records: bool) -> Run {
     } else {
         LeaseTimes::FAST
     };
-    let mut world = World::new(seed, 2 + (seed / 2 % 4) as usize, times);
-    world.lines = records.then(Vec::new);
     let hosts = 2 + (seed / 2 % 4) as usize;
+    let is_divided = seed / 8 % 4 == 1;
+    let mut world = World::new(seed, hosts, times, is_divided);
+    world.lines = records.then(Vec::new);
     for host in 0..hosts {
         let at = Moment::ZERO + world.rng().up_to(times.duration);
         world.start(host, at);
@@ -59,19 +68,27 @@ fn run(seed: u64, records: bool) -> Run {
         Moment::ZERO + times.duration * 2,
         Moment::ZERO + times.duration * FAULTY_DURATIONS,
     );
-    let planned = faults::plan(world.rng(), hosts, &times, from, to);
+    let planned = faults::plan(world.rng(), (hosts, is_divided), &times, from, to);
     for planned in planned {
         world.plan(planned);
     }
     let quiet = to + times.duration * 2;
     world.quiet(quiet);
-    let acts = quiet + acts_within(&times);
+    let mut acts = quiet + acts_within(&times);
+    if is_divided {
+        // The layout changes once all processes are of one division.
+        acts = acts + acts_within(&times) + EFFECTS_END * 3;
+    }
     world.must_act(acts);
     world.run(acts + times.duration * 3);
+    if is_divided && world.checker.violations.is_empty() {
+        world.run(acts + SHARES_ARE_EQUAL_WITHIN);
+        world.look_at_shares();
+    }
     // A hand-over to a newer version takes as long as its effects.
     if world.longest_gap > times.retry * 2 {
         let text = format!(
-            "no process acts for {:?} after all faults have ended",
+            "no process acts for a key for {:?} after all faults have ended",
             world.longest_gap
         );
         world.checker.violate(Clause::SomebodyActs, quiet, text);
@@ -155,9 +172,10 @@ fn every_seeded_bug_of_leases_is_caught() {
     let wanted = |bug| match bug {
         SeededBug::LateRenewalReopens => Clause::ClosedStaysClosed,
         SeededBug::LeaseCountsFromAnswer => Clause::EndsBeforeExpiry,
-        SeededBug::ReleasedTooEarly => Clause::FormerHolderFenced,
+        SeededBug::ReleasedTooEarly | SeededBug::OtherShardHash => Clause::FormerHolderFenced,
         SeededBug::PreferredIgnored => Clause::PreferredFirst,
         SeededBug::UnreadyMemberActs => Clause::OnlyReadyActs,
+        SeededBug::UnboundedShare => Clause::EqualShares,
         _ => Clause::OneGate,
     };
     let caught = |bug: SeededBug| {
@@ -182,7 +200,7 @@ fn every_seeded_bug_of_leases_is_caught() {
 
 /// Kills the holder. Returns how long no process acted.
 fn takeover(seed: u64, times: LeaseTimes) -> Duration {
-    let mut world = World::new(seed, 3, times);
+    let mut world = World::new(seed, 3, times, false);
     for host in 0..3 {
         world.start(host, Moment::ZERO);
     }
@@ -210,4 +228,40 @@ fn successor_of_a_killed_holder_acts_in_time() {
         let least = times.duration - times.retry - Duration::from_millis(200);
         assert!(gaps[0] >= least && longest <= Duration::from_millis(max), "{gaps:?}");
     }
+}
+
+/// Three members that work by one shard, then by eight, then by two. Returns how long no process acted for a key.
+fn layout_changes(seed: u64) -> Duration {
+    let times = LeaseTimes::DEFAULT;
+    let mut world = World::new(seed, 3, times, false);
+    for host in 0..3 {
+        world.start(host, Moment::ZERO);
+    }
+    let from = Moment::ZERO + times.duration * 5;
+    for (at, shards) in [(from, 8), (from + LAYOUT_CHANGE_WITHIN, 2)] {
+        let hash = ShardHash::Mixed;
+        let (target, lasts) = (Target::Host(0), Duration::ZERO);
+        let fault = Fault::Configure(Division { shards, hash });
+        world.plan(Planned {
+            at,
+            target,
+            fault,
+            lasts,
+        });
+    }
+    world.must_act(from);
+    for until in [LAYOUT_CHANGE_WITHIN, LAYOUT_CHANGE_WITHIN * 2] {
+        world.run(from + until);
+        world.look_at_shares();
+    }
+    assert!(world.checker.violations.is_empty(), "{:?}", world.checker.violations);
+    world.longest_gap
+}
+
+#[test]
+fn layout_change_interrupts_for_two_hand_overs_at_most() {
+    let gaps = each_seed(100, |seed| Some(layout_changes(seed)));
+    let longest = gaps.iter().max().copied().unwrap_or_default();
+    // The others end what they do, then the holder of the first shard does, and the Leases are written.
+    assert!(longest <= EFFECTS_END * 2 + Duration::from_secs(5), "{longest:?}");
 }

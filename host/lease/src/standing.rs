@@ -39,6 +39,8 @@ pub enum ReleaseReason {
     Stop,
     /// Another member should act. This one stays a candidate.
     Preferred,
+    /// The group divides its work otherwise. This member stays a candidate.
+    Layout,
 }
 
 /// Why a process is standby.
@@ -79,6 +81,8 @@ pub enum Obstacle {
     MayBeHeld,
     /// It was released to another member, which has [`PREFERRED_FIRST`](crate::PREFERRED_FIRST).
     PreferredFirst(Arc<str>),
+    /// The Lease belongs to another division of the work than the one in force.
+    OtherLayout,
     /// The last request failed.
     Failing(Arc<str>),
 }
@@ -112,6 +116,7 @@ impl fmt::Display for Obstacle {
             Obstacle::Held => f.write_str("another process holds the Lease"),
             Obstacle::MayBeHeld => f.write_str("another process may still act until the Lease expires"),
             Obstacle::PreferredFirst(other) => write!(f, "the Lease was released to {other}"),
+            Obstacle::OtherLayout => f.write_str("the work is being divided otherwise"),
             Obstacle::Failing(failure) => write!(f, "the last request about the Lease failed: {failure}"),
         }
     }

@@ -224,6 +224,24 @@ impl PersistedSource {
             if let ChangeKind::Add(object) | ChangeKind::Update { new: object, .. } = &change.kind {
                 self.persist_state(tables, object)?;
             }
+            if let ChangeKind::Forget { key } = &change.kind {
+                self.forget(tables, key)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Another process reads the object from now on, and keeps what handlers have not acknowledged of it.
+    fn forget(&mut self, tables: &mut Tables<'_>, key: &Key) -> Result<(), redb::Error> {
+        let row_key = schema::object_key(self.number, key.as_ref());
+        tables.objects.remove(&row_key[..])?;
+        for (name, handler) in &mut self.handlers {
+            let row_key = schema::open_key(self.number, name, key.as_ref());
+            tables.open.remove(&row_key[..])?;
+            for incarnation in handler.close(key) {
+                let row_key = schema::incarnation_key(row_key.clone(), incarnation.number);
+                tables.ended.remove(&row_key[..])?;
+            }
         }
         Ok(())
     }
@@ -383,7 +401,7 @@ fn end_of(change: &ObjectChange) -> Option<(Key, Option<&Object>, bool)> {
             key,
             final_state_unknown,
         } => Some((key.clone(), last.as_ref(), *final_state_unknown)),
-        ChangeKind::Add(_) | ChangeKind::Update { .. } => None,
+        ChangeKind::Add(_) | ChangeKind::Update { .. } | ChangeKind::Forget { .. } => None,
     }
 }
 

@@ -323,10 +323,15 @@ pub(crate) fn difference(before: &Snapshot, after: &Snapshot, now: Moment) -> Ve
     };
     let is_gone = |object: &&Object| after.get(object.key()).is_none();
     let deletes = before.iter().filter(is_gone).map(|object| {
-        change(ChangeKind::Delete {
-            last: Some(object.clone()),
-            key: object.key().to_key(),
-            final_state_unknown: true,
+        let key = object.key().to_key();
+        change(match after.is_about(object.key()) {
+            true => ChangeKind::Delete {
+                last: Some(object.clone()),
+                key,
+                final_state_unknown: true,
+            },
+            // Another process reads it.
+            false => ChangeKind::Forget { key },
         })
     });
     let states = after.iter().filter_map(|object| match before.get(object.key()) {

@@ -250,6 +250,34 @@ async fn selectors_choose_and_hide_how_much_is_left() {
     assert_eq!(page.json()["metadata"].get("remainingItemCount"), None);
 }
 
+/// The selector of one half of all namespaces; that of `default` is in the second one.
+fn half(second: bool) -> &'static str {
+    match second {
+        false => "shardRange(object.metadata.namespace,%20'0x0',%20'0x8000000000000000')",
+        true => "shardRange(object.metadata.namespace,%20'0x8000000000000000',%20'0x10000000000000000')",
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn shard_selectors_choose_by_namespace_if_supported() {
+    for is_supported in [false, true] {
+        let server = ApiServer::new(Options {
+            sharded_list_and_watch: is_supported,
+            ..Options::default()
+        });
+        with_pods(&server);
+        let client = Client::of(&server);
+        let of = |second| format!("/api/v1/pods?shardSelector={}", half(second));
+        let (first, second) = (client.get(&of(false)).await, client.get(&of(true)).await);
+        assert_eq!(second.names(), ["a", "b", "c", "d", "e"]);
+        assert_eq!(first.names().is_empty(), is_supported);
+        let info = first.json()["metadata"].get("shardInfo").cloned();
+        assert_eq!(info.is_some(), is_supported);
+        let invalid = client.get("/api/v1/pods?shardSelector=x").await;
+        assert_eq!(invalid.code, if is_supported { 400 } else { 200 });
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn unsupported_field_selectors_are_refused() {
     let client = Client::of(&server());

@@ -39,6 +39,11 @@ pub enum ChangeKind {
         /// `DeletedFinalStateUnknown`.
         final_state_unknown: bool,
     },
+    /// The store no longer holds it, because this process no longer reads its shard: another one calls the handlers.
+    Forget {
+        /// The key of the object.
+        key: Key,
+    },
 }
 
 impl ObjectChange {
@@ -47,7 +52,7 @@ impl ObjectChange {
     pub fn key(&self) -> KeyRef<'_> {
         match &self.kind {
             ChangeKind::Add(object) | ChangeKind::Update { new: object, .. } => object.key(),
-            ChangeKind::Delete { key, .. } => key.as_ref(),
+            ChangeKind::Delete { key, .. } | ChangeKind::Forget { key } => key.as_ref(),
         }
     }
 }

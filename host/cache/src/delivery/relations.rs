@@ -47,6 +47,8 @@ impl RelatedCause {
             ChangeKind::Add(object) => ("add", Some(object)),
             ChangeKind::Update { new, .. } => ("update", Some(new)),
             ChangeKind::Delete { last, .. } => ("delete", last.as_ref()),
+            // It leads to nothing.
+            ChangeKind::Forget { .. } => ("forget", None),
         };
         RelatedCause {
             source,

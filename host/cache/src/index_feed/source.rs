@@ -105,7 +105,7 @@ impl SourceFeed {
             ChangeKind::Add(object) | ChangeKind::Update { new: object, .. } => {
                 self.dirty.insert(object.key().to_key(), Some(object.clone()));
             }
-            ChangeKind::Delete { key, .. } => self.record_delete(key),
+            ChangeKind::Delete { key, .. } | ChangeKind::Forget { key } => self.record_delete(key),
         }
     }
 

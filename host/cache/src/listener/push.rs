@@ -1,7 +1,8 @@
 //! Changes from the informer loop.
 
-use informant_object::{Object, SourceId};
+use informant_object::{KeyRef, Object, SourceId};
 
+use crate::Reason;
 use crate::Snapshot;
 use crate::listener::cursor::CursorKind;
 use crate::listener::state::{End, Known, State, What, Why};
@@ -36,6 +37,12 @@ impl Listener {
         for change in changes {
             self.push_change(source, change);
         }
+        if changes
+            .iter()
+            .any(|change| matches!(change.kind, ChangeKind::Forget { .. }))
+        {
+            self.forget_ended_back_offs();
+        }
     }
 
     fn push_change(&mut self, source: SourceId, change: &ObjectChange) {
@@ -59,7 +66,20 @@ impl Listener {
                 }
                 self.accept(source, change, end(), None);
             }
+            ChangeKind::Forget { key } if seeded_bug(SeededBug::LostShardDeletes) => {
+                let end = End::new(key.clone(), None, true);
+                self.accept(source, change, What::Ended(end), None);
+            }
+            ChangeKind::Forget { key } => self.forget(source, key.as_ref()),
         }
+    }
+
+    /// Another process calls the handler for the key from now on: what is pending of it is dropped.
+    fn forget(&mut self, source: SourceId, key: KeyRef<'_>) {
+        self.queue.hand_over(source, key);
+        self.letters.record_success(source, key);
+        let requeue = self.requeues.remove(source, key);
+        self.queue.counters.requeues_dropped += u64::from(requeue.is_some());
     }
 
     /// Accepts a state that followed `old` in the store.
@@ -93,7 +113,8 @@ impl Listener {
         }
         let known = match (&state.what, old) {
             _ if is_left_out => Known::Maybe(None),
-            (What::Is(_), None) if is_maybe_seen => Known::Maybe(None),
+            // Another process has called the handler until now.
+            (What::Is(_), None) if is_maybe_seen || change.reason == Reason::Takeover => Known::Maybe(None),
             (What::Is(_), None) => Known::Nothing,
             (What::Is(_), Some(old)) if self.letters.accepted_last(source, old.key()) => Known::Exactly(old.clone()),
             (_, old) => Known::Maybe(old.cloned()),

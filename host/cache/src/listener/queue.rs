@@ -561,6 +561,19 @@ impl Queue {
         waiting
     }
 
+    /// Removes the slot of a key that another process delivers, and counts its states, including one in flight: its
+    /// outcome will not be known.
+    pub(super) fn hand_over(&mut self, source: SourceId, key: KeyRef<'_>) {
+        let Some(id) = self.find(source, key) else { return };
+        let slot = self.slots.get(id);
+        let in_flight = usize::from(slot.is_in_flight());
+        // The end of a list does not wait for it.
+        if slot.states().any(|state| state.owed_to_sync) {
+            self.vanished_unattempted.push((source, slot.lane));
+        }
+        self.counters.handed_over += (self.remove(id) + in_flight) as u64;
+    }
+
     /// Removes every slot that `goes`, and counts its states, including those in flight: their outcome will not be
     /// known.
     pub(super) fn discard(&mut self, goes: impl Fn(&Slot) -> bool) {

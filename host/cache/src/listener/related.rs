@@ -16,7 +16,7 @@ use informant_object::{Object, SourceId};
 
 use crate::listener::cursor::CursorKind;
 use crate::listener::state::{Known, State, What, Why};
-use crate::listener::{Listener, ObjectChange, RelatedCause, RelatedTo, Relation, Relations};
+use crate::listener::{ChangeKind, Listener, ObjectChange, RelatedCause, RelatedTo, Relation, Relations};
 use crate::seeded_bug::{SeededBug, seeded_bug};
 use crate::{Moment, Reason, Snapshot};
 
@@ -55,6 +55,10 @@ impl Listener {
     pub(super) fn push_related(&mut self, of: SourceId, relation: &dyn Relation, changes: &[ObjectChange]) {
         let primaries = self.led_to(relation);
         let (mut related, mut all) = (Vec::new(), None);
+        // What another process reads, it leads to there.
+        let changes = changes
+            .iter()
+            .filter(|change| !matches!(change.kind, ChangeKind::Forget { .. }));
         for change in changes {
             let mut is_related = false;
             relation.map(&change.kind, &mut |to| {

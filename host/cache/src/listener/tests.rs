@@ -5,6 +5,7 @@ mod call_rate;
 mod cursors;
 mod dead_letters;
 mod failures;
+mod forgotten;
 mod interruptions;
 mod lanes;
 mod order;

@@ -7,6 +7,7 @@ use informant_object::{Key, KeyRef, Object, ResourceVersion};
 
 use super::usage::StoreUsage;
 use crate::index::{IndexContents, IndexError, IndexFailures, IndexFunc, NAMESPACE_INDEX, Postings, StoredValues};
+use crate::shards::ShardFilter;
 
 /// An object with its values in the native indexes.
 #[derive(Clone, Debug)]
@@ -44,6 +45,8 @@ pub(super) struct Root {
     pub(super) version: Option<ResourceVersion>,
     pub(super) epoch: u64,
     pub(super) complete_through: Option<u64>,
+    /// See [`Snapshot::shards`](super::Snapshot::shards).
+    pub(super) shards: Option<ShardFilter>,
     /// Counts publishes.
     pub(super) generation: u64,
 }

@@ -9,6 +9,7 @@ use informant_object::{KeyRef, LabelSelector, Object, ResourceVersion};
 use super::Cursor;
 use super::root::{IndexRef, Root};
 use crate::index::{IndexContents, IndexError, IndexFailures, Postings};
+use crate::shards::ShardFilter;
 
 /// The objects of a source as of one publish. Immutable; a clone is cheap. It can be kept for any time: it keeps
 /// outdated objects in memory, but blocks no one.
@@ -18,6 +19,18 @@ pub struct Snapshot(Arc<Root>);
 impl Snapshot {
     pub(super) fn new(root: Root) -> Snapshot {
         Snapshot(Arc::new(root))
+    }
+
+    /// Which objects of the source it has, if this process reads only some shards.
+    #[must_use]
+    pub fn shards(&self) -> Option<&ShardFilter> {
+        self.0.shards.as_ref()
+    }
+
+    /// Whether it has the object under `key`, if that exists.
+    #[must_use]
+    pub fn is_about(&self, key: KeyRef<'_>) -> bool {
+        self.shards().is_none_or(|shards| shards.includes(key))
     }
 
     /// The object under `key`.

@@ -20,6 +20,7 @@ use super::{Garbage, Snapshot};
 use crate::catalog::{Catalog, UnknownSource};
 use crate::index::{ComputedValues, IndexFailures, StoredValues};
 use crate::seeded_bug::{SeededBug, seeded_bug};
+use crate::shards::ShardFilter;
 use crate::source::Source;
 
 /// Owns a source's objects and indexes: client-go's `Store` and `Indexer` as `&mut` methods, and
@@ -225,6 +226,18 @@ impl StoreWriter {
 
 /// Writing.
 impl StoreWriter {
+    /// See [`Snapshot::shards`].
+    #[must_use]
+    pub fn shards(&self) -> Option<ShardFilter> {
+        self.root.shards
+    }
+
+    /// From the next publish on, it has only the objects of these shards. The caller removes the others.
+    pub fn set_shards(&mut self, shards: Option<ShardFilter>) {
+        self.dirty |= self.root.shards != shards;
+        self.root.shards = shards;
+    }
+
     /// Stores `object`, or its head in a [shed namespace](Self::shed_namespace); returns what was stored under its key.
     pub fn add(&mut self, object: Object) -> Option<Object> {
         self.dirty = true;

@@ -17,9 +17,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use futures::future::join_all;
-use informant_cache::{Catalog, Environment, Moment};
+use informant_cache::{Catalog, Division, Environment, Moment};
 use informant_config::{ClusterSection, Config, HaSection};
-use informant_lease::{Gate, Member, MemberRecord, ReleaseReason, StandbyReason, Standing};
+use informant_lease::{Gate, Member, MemberRecord, StandbyReason, Standing};
 use informant_plugin_host::ActingGate;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -278,7 +278,7 @@ impl GroupMember {
                 changed = statuses.changed() => if changed.is_err() { return },
                 () = stop.cancelled(), if !is_stopping => {
                     is_stopping = true;
-                    group.release(ReleaseReason::Stop);
+                    group.leave();
                 }
                 () = read => {}
                 () = look => {}
@@ -324,8 +324,7 @@ impl GroupMember {
         let record = MemberRecord {
             version: env!("CARGO_PKG_VERSION").into(),
             digest: registry.configuration().digest.clone(),
-            // One Lease for all work: it is not divided.
-            layout: "1".into(),
+            layout: Division::WHOLE.to_string().into(),
             is_ready: false,
             address: Arc::clone(address),
         };

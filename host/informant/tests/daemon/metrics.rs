@@ -127,6 +127,8 @@ const NOT_HERE: [&str; 47] = [
     "shared_state_failing",
     "shared_state_letters_dropped_total",
     "shared_state_rewrites_total",
+    // No process reads only some shards.
+    "reflector_other_shard_objects_total",
     "shared_state_unwritten_seconds",
     "shared_state_writes_total",
     "shared_state_written_bytes_total",

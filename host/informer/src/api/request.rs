@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use form_urlencoded::Serializer;
 use http::{HeaderValue, Request, header};
+use informant_cache::ShardFilter;
 use kube::client::Body;
 
 use super::error::ApiError;
@@ -28,6 +29,8 @@ pub(crate) struct CollectionRequest {
     pub(crate) field_selector: String,
     /// Whether to request only the metadata of objects. A server that does not support this sends whole objects.
     pub(crate) metadata_only: bool,
+    /// The shards whose objects are kept, whatever is answered.
+    pub(crate) shards: Option<ShardFilter>,
 }
 
 /// Parameters of one page of a list.
@@ -59,6 +62,7 @@ impl CollectionRequest {
             label_selector: text(spec.label_selector.as_ref().map(ToString::to_string)),
             field_selector: text(spec.field_selector.as_ref().map(ToString::to_string)),
             metadata_only: spec.metadata_only,
+            shards: spec.shards,
         }
     }
 
@@ -138,6 +142,10 @@ impl CollectionRequest {
         if !self.field_selector.is_empty() {
             parameters.append_pair("fieldSelector", &self.field_selector);
         }
+        // An API server that does not know it sends all objects.
+        if let Some(selector) = self.shards.as_ref().and_then(ShardFilter::selector) {
+            parameters.append_pair("shardSelector", &selector);
+        }
         parameters
     }
 
@@ -168,6 +176,7 @@ mod tests {
             label_selector: "app in (a,b)".to_owned(),
             field_selector: "status.phase!=Failed".to_owned(),
             metadata_only: false,
+            shards: None,
         }
     }
 

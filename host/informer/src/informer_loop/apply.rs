@@ -65,7 +65,11 @@ impl InformerLoop {
             }
         }
         let Some(old) = self.parts.store.add(object.clone()) else {
-            return self.record_change(delta, || ChangeKind::Add(object.clone()));
+            let reason = match self.was_of_other_shard(object.key()) {
+                true => Reason::Takeover,
+                false => delta.reason,
+            };
+            return self.record_change_because(delta, reason, || ChangeKind::Add(object.clone()));
         };
         if old.uid() == object.uid() || seeded_bug(SeededBug::UpdateAcrossUids) {
             return self.record_change(delta, || ChangeKind::Update {
@@ -121,6 +125,10 @@ impl InformerLoop {
     /// The last state is the one in the delete; for a tombstone, the last known one.
     fn apply_delete(&mut self, delta: &Delta, object: &DeltaObject) {
         let stored = self.parts.store.delete(object.key());
+        if self.is_of_other_shard(object.key()) {
+            let key = object.key().to_key();
+            return self.record_change(delta, || ChangeKind::Forget { key });
+        }
         // Nothing else needs the versions as numbers.
         let gone_by = match self.parts.kept_deletes.is_on() {
             true => gone_by(object, stored.as_ref()).or(self.listing),
@@ -132,6 +140,16 @@ impl InformerLoop {
             && delta.reason != Reason::Reconfigured
             && !seeded_bug(SeededBug::TombstoneUnmarked);
         self.record_delete(delta, deleted(object.key(), last, unknown), gone_by);
+    }
+
+    /// Whether the object is gone only because this process no longer reads its shard.
+    fn is_of_other_shard(&self, key: KeyRef<'_>) -> bool {
+        self.parts.store.shards().is_some_and(|shards| !shards.includes(key))
+    }
+
+    /// Whether the object is new only because this process has not read its shard until now.
+    fn was_of_other_shard(&self, key: KeyRef<'_>) -> bool {
+        self.shards_before.is_some_and(|shards| !shards.includes(key))
     }
 
     /// Records a delete of an object that is known to be gone at the version `gone_by`, and keeps it for handlers that
@@ -165,11 +183,15 @@ impl InformerLoop {
     /// Records a change for listeners and index plugins. Before the first list is complete, they receive no single
     /// objects.
     fn record_change(&mut self, delta: &Delta, kind: impl FnOnce() -> ChangeKind) {
+        self.record_change_because(delta, delta.reason, kind);
+    }
+
+    fn record_change_because(&mut self, delta: &Delta, reason: Reason, kind: impl FnOnce() -> ChangeKind) {
         let has_consumer = !self.listeners.is_empty() || !self.feeds.is_empty() || self.parts.durable.is_some();
         if self.synced && has_consumer {
             self.changes.push(ObjectChange {
                 kind: kind(),
-                reason: delta.reason,
+                reason,
                 received: delta.received,
             });
         }

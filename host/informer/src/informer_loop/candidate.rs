@@ -12,7 +12,7 @@
 
 use tokio_util::sync::CancellationToken;
 
-use informant_cache::Reason;
+use informant_cache::{Reason, ShardFilter};
 
 use super::InformerLoop;
 use crate::update_channel::{Update, UpdateReceiver, Updates};
@@ -22,6 +22,8 @@ pub(crate) struct Candidate {
     /// The number of its reflector; numbers only increase.
     pub(crate) generation: u64,
     pub(crate) updates: UpdateReceiver,
+    /// The shards whose objects it reads.
+    pub(crate) shards: Option<ShardFilter>,
     /// Ends its reflector.
     pub(crate) reflector: CancellationToken,
 }
@@ -83,8 +85,10 @@ impl InformerLoop {
                 }
             });
             let Some(list) = accepted else { continue };
+            self.shards_before = self.parts.store.shards();
             self.activate_candidate();
             self.apply_list(list, received).await;
+            self.shards_before = self.parts.store.shards();
             self.parts.status.set_reconfigured();
         }
     }
@@ -95,6 +99,7 @@ impl InformerLoop {
         self.has_reflector = true;
         // Updates of the old reflector are older than the list, or the new watch sends them again.
         self.parts.updates = candidate.updates;
+        self.parts.store.set_shards(candidate.shards);
         std::mem::replace(&mut self.parts.reflector, candidate.reflector).cancel();
     }
 

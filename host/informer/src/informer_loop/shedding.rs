@@ -368,7 +368,7 @@ impl InformerLoop {
                     old: old.clone(),
                     new: stored(new),
                 },
-                delete @ ChangeKind::Delete { .. } => delete.clone(),
+                gone @ (ChangeKind::Delete { .. } | ChangeKind::Forget { .. }) => gone.clone(),
             },
             ..change.clone()
         });

@@ -117,6 +117,8 @@ pub(crate) struct EventCounts {
     pub(crate) deleted: u64,
     pub(crate) bookmark: u64,
     pub(crate) error: u64,
+    /// Events that were left out.
+    pub(crate) other_shard: u64,
 }
 
 impl EventCounts {
@@ -129,7 +131,7 @@ impl EventCounts {
     }
 
     pub(crate) fn sum(&self) -> u64 {
-        self.added + self.modified + self.deleted + self.bookmark + self.error
+        self.added + self.modified + self.deleted + self.bookmark + self.error + self.other_shard
     }
 }
 
@@ -206,6 +208,7 @@ impl SourceMetrics {
                 counter.inc_by(amount);
             }
         }
+        self.count_by(CounterFamily::OtherShards, "watch", counts.other_shard);
     }
 
     /// The changes of objects that its watches have read; bookmarks and errors are not among them.
@@ -217,7 +220,14 @@ impl SourceMetrics {
     /// Counts one more of `family`, with this word as its label: the result of a request (`ok`, or the label of its
     /// failure), why something was skipped or listed again, the type of what was rejected.
     pub(crate) fn count(&self, family: CounterFamily, word: &'static str) {
-        self.series.count(&self.labels, family, word);
+        self.count_by(family, word, 1);
+    }
+
+    /// Counts `amount` more of `family`.
+    pub(crate) fn count_by(&self, family: CounterFamily, word: &'static str, amount: u64) {
+        if amount > 0 {
+            self.series.count(&self.labels, family, word, amount);
+        }
     }
 
     pub(crate) fn set_synced(&self) {

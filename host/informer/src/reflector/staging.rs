@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use informant_cache::seeded_bug::{SeededBug, seeded_bug};
-use informant_cache::{Snapshot, stored_bytes};
+use informant_cache::{ShardFilter, Snapshot, stored_bytes};
 use informant_object::frames::{
     ListError, ListObject, ListSplitter, RecoveredHead, TooLong, WatchEventType, WatchLine,
 };
@@ -14,7 +14,7 @@ use informant_object::{Key, KeyRef, Object, ObjectError, ObjectHead, Shape, head
 
 use super::ReflectorParts;
 use super::staged_heads::{StagedHeads, is_new};
-use crate::metrics::StagedBytes;
+use crate::metrics::{CounterFamily, SourceMetrics, StagedBytes};
 use crate::source_name::{SourceName, log};
 use crate::status::{OUTDATED_KEYS_MAX, StatusTracker};
 use crate::update_channel::ListHeads;
@@ -27,6 +27,7 @@ pub(super) struct Staging<'a> {
     name: &'a SourceName,
     shape: &'a Shape,
     status: &'a StatusTracker,
+    metrics: &'a SourceMetrics,
     known: KnownObjects<'a>,
     /// An item with the uid and version of a stored object may differ from it.
     compares_content: bool,
@@ -40,6 +41,9 @@ pub(super) struct Staging<'a> {
     /// The memory that they will take in the store.
     memory: StagedBytes,
     heads: StagedHeads,
+    /// The shards that are read; items of others are left out.
+    shards: Option<ShardFilter>,
+    left_out: u64,
 }
 
 /// The store's content; empty before the first list.
@@ -96,6 +100,7 @@ impl<'a> Staging<'a> {
             name: &parts.name,
             shape: &parts.shape,
             status: &parts.status,
+            metrics: &parts.metrics,
             known: KnownObjects::new(known),
             compares_content: false,
             objects,
@@ -104,6 +109,8 @@ impl<'a> Staging<'a> {
             outdated: BTreeSet::new(),
             memory: StagedBytes::new(Arc::clone(&parts.metrics), Arc::clone(&parts.cache)),
             heads,
+            shards: parts.request.shards,
+            left_out: 0,
         }
     }
 
@@ -114,6 +121,9 @@ impl<'a> Staging<'a> {
     pub(super) fn stage_next(&mut self, splitter: &mut ListSplitter) -> Result<bool, ListError> {
         let (shape, mut same) = (self.shape, None);
         let item = splitter.next_object(shape, |head| {
+            if self.leaves_out(head.key()) {
+                return false;
+            }
             same = self.unchanged(head);
             same.is_none()
         })?;
@@ -143,6 +153,10 @@ impl<'a> Staging<'a> {
     /// changes that happen meanwhile.
     pub(super) fn stage_event(&mut self, event: &WatchLine<'_>) {
         let shape = self.shape;
+        let is_other = self.shards.is_some() && head(event.object).is_ok_and(|head| self.leaves_out(head.key()));
+        if is_other {
+            return;
+        }
         if event.event_type == WatchEventType::Deleted {
             return self.remove(event);
         }
@@ -249,6 +263,7 @@ impl<'a> Staging<'a> {
 
     pub(super) fn finish(mut self) -> Staged {
         self.memory.report();
+        self.metrics.count_by(CounterFamily::OtherShards, "list", self.left_out);
         Staged {
             objects: self.objects,
             new_bytes: self.new_bytes,
@@ -256,6 +271,13 @@ impl<'a> Staging<'a> {
             outdated: self.outdated,
             heads: self.heads.into_shed(),
         }
+    }
+
+    /// Whether the object at `key` belongs to a shard that is not read; then it is counted.
+    fn leaves_out(&mut self, key: KeyRef<'_>) -> bool {
+        let is_other = self.shards.as_ref().is_some_and(|shards| !shards.includes(key));
+        self.left_out += u64::from(is_other);
+        is_other
     }
 
     /// The store's own object, if `head` has its uid and version.
@@ -275,6 +297,13 @@ impl<'a> Staging<'a> {
         let known = self.known.find(head.key.as_ref());
         if let Some(known) = known.filter(|known| head.can_be(known.key(), known.uid())).cloned() {
             self.put(known);
+        }
+        if self
+            .shards
+            .as_ref()
+            .is_some_and(|shards| !shards.includes(head.key.as_ref()))
+        {
+            return;
         }
         if self.outdated.len() < OUTDATED_KEYS_MAX {
             self.outdated.insert(head.key);

@@ -3,7 +3,7 @@
 use informant_object::frames::{
     Bookmark, Line, LineSplitter, RecoveredHead, TooLong, WatchEventType, WatchLine, WatchLineError,
 };
-use informant_object::{ObjectError, VersionRef};
+use informant_object::{ObjectError, VersionRef, head};
 
 use super::staging::skip_reason;
 use super::{Reflector, ReflectorParts};
@@ -72,6 +72,9 @@ impl Reflector {
             WatchEventType::Bookmark => return self.read_bookmark(event.object, updates),
             WatchEventType::Error => return read_error(event.object, updates),
         };
+        if self.leave_out(&event, updates) {
+            return;
+        }
         match event.object(&self.parts.shape) {
             Ok(object) if object.has_type_of(&self.parts.shape) => {
                 updates.counts.count(kind);
@@ -87,6 +90,25 @@ impl Reflector {
             }
             Err(error) => self.read_invalid(&event, kind, &error, updates),
         }
+    }
+
+    /// Whether the object of an event belongs to a shard that is not read. Then only its version counts: the source has
+    /// been seen up to there.
+    fn leave_out(&self, event: &WatchLine<'_>, updates: &mut FrameUpdates) -> bool {
+        let Some(shards) = &self.parts.request.shards else {
+            return false;
+        };
+        let version = match head(event.object) {
+            Ok(head) if !shards.includes(head.key()) => head.version().to_version(),
+            _ => return false,
+        };
+        updates.counts.other_shard += 1;
+        match updates.items.last_mut() {
+            Some(Update::Bookmark(seen)) if version >= *seen => *seen = version,
+            Some(Update::Bookmark(_)) => {}
+            _ => updates.items.push(Update::Bookmark(version)),
+        }
+        true
     }
 
     /// An event whose object cannot be kept. A delete needs only its name; otherwise the key is outdated from now on.

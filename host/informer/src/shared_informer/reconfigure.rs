@@ -52,7 +52,9 @@ impl SharedInformer {
     /// handlers) and `relist_notify_unchanged` change at once. For another request or another shape of objects, a
     /// candidate reflector starts next to the current one: its first list is staged, and then handlers receive the
     /// *difference*, with reason `reconfigured`: objects that no longer belong to the source as deletes with their last
-    /// state, new ones as adds, those stored in another shape as updates; unchanged ones are not delivered. While the
+    /// state, new ones as adds, those stored in another shape as updates; unchanged ones are not delivered. Objects of
+    /// shards that are no longer read are forgotten without a call, and those of shards that were not read before come
+    /// with reason `takeover`: another process calls the handlers for them, or has called them until now. While the
     /// new request is refused, too slow, or the cluster unreachable, the previous request stays in use, and
     /// [`ReflectorStatus::reconfiguring`](crate::ReflectorStatus::reconfiguring) has the reason. A later change
     /// replaces one that is in progress.
@@ -126,6 +128,7 @@ impl SharedInformer {
         self.send_command(Control::StartCandidate(Candidate {
             generation,
             updates,
+            shards: spec.shards,
             reflector: cancel.clone(),
         }))?;
         self.start_reflector(spec, shape, options, sender, generation, cancel);

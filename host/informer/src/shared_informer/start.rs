@@ -326,6 +326,7 @@ fn add_source(
         Visibility::Staged => catalog.add_staged_source(info_of(spec)),
     };
     let mut store = StoreWriter::publishing_to(catalog, id).expect("the source was just added");
+    store.set_shards(spec.shards);
     if let Err(source) = store.add_indexers(indexes) {
         catalog.remove_source(id);
         let informer = spec.informer.clone();

@@ -10,5 +10,6 @@ mod random;
 mod reconfigure;
 mod registrations;
 mod resource_changes;
+mod shards;
 mod shed;
 mod takeovers;

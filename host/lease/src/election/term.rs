@@ -7,6 +7,7 @@ use informant_cache::seeded_bug::{SeededBug, seeded_bug};
 
 use super::observed::Mine;
 use super::{Election, HAND_OVER_MAX, HAND_OVER_PAUSE};
+use crate::layout::Layout;
 use crate::record::{LeaseContent, LeaseRecord};
 use crate::request::Seen;
 use crate::standing::{ReleaseReason, StandbyReason};
@@ -40,6 +41,9 @@ pub(super) struct Term {
     pub(super) sent: Moment,
     /// When the last renewal was sent.
     pub(super) tried: Moment,
+    pub(super) layout: Layout,
+    /// The layout that renewals announce.
+    pub(super) next: Option<Layout>,
 }
 
 impl Phase {
@@ -124,6 +128,7 @@ impl Election {
     /// A request that was sent at `sent` has acquired the Lease.
     pub(super) fn acquired(&mut self, now: Moment, sent: Moment, epoch: u32, record: LeaseRecord) {
         let uid = Arc::clone(&record.uid);
+        let (layout, next) = (record.content.layout, record.content.next_layout);
         // Not only learned from the record: an epoch above the limit must not come again.
         self.last_epoch = self.last_epoch.max(epoch);
         self.mine = Some(Mine {
@@ -147,9 +152,11 @@ impl Election {
             since: now,
             sent,
             tried: sent,
+            layout,
+            next,
         };
         if self.is_stopping {
-            self.begin_release(now, term);
+            self.begin_release(now, term, false);
         } else {
             self.gate.open(epoch, sent);
             self.phase = Phase::Acting(term);
@@ -182,13 +189,15 @@ impl Election {
         match why {
             ReleaseReason::Stop => self.is_stopping = true,
             ReleaseReason::Preferred if now < self.hands_over_from => return,
-            ReleaseReason::Preferred => {}
+            ReleaseReason::Preferred | ReleaseReason::Layout => {}
         }
         match &mut self.phase {
             Phase::Acting(term) => {
                 let term = term.clone();
                 self.phase = Phase::HandingOver { term, why, asked: now };
-                self.hands_over_from = now + HAND_OVER_PAUSE;
+                if why == ReleaseReason::Preferred {
+                    self.hands_over_from = now + HAND_OVER_PAUSE;
+                }
                 if seeded_bug(SeededBug::ReleasedTooEarly) {
                     self.handed_over(now);
                 }
@@ -199,16 +208,29 @@ impl Election {
     }
 
     pub(super) fn handed_over(&mut self, now: Moment) {
-        if let Phase::HandingOver { term, .. } = &self.phase {
-            let term = term.clone();
-            self.begin_release(now, term);
+        if let Phase::HandingOver { term, why, .. } = &self.phase {
+            let (mut term, mut may_return) = (term.clone(), false);
+            if *why == ReleaseReason::Layout {
+                (term.layout, term.next) = (term.next.unwrap_or(term.layout), None);
+                may_return = true;
+            }
+            self.begin_release(now, term, may_return);
         }
     }
 
-    fn begin_release(&mut self, now: Moment, term: Term) {
+    /// The group changes to another layout: the next renewal, which is due now, says so.
+    pub(super) fn announce(&mut self, next: Layout) {
+        let term = self.phase.open_term().filter(|term| term.next != Some(next));
+        if let Some(term) = term {
+            (term.next, term.tried) = (Some(next), Moment::ZERO);
+        }
+    }
+
+    /// The Lease goes to the first candidate; to this process only if it `may_return`.
+    fn begin_release(&mut self, now: Moment, term: Term, may_return: bool) {
         self.gate.close();
-        let other = self.candidates.order.iter().find(|other| **other != self.identity);
-        let to = other.cloned();
+        let order = &self.candidates.order;
+        let to = order.iter().find(|to| may_return || **to != self.identity).cloned();
         self.phase = Phase::Releasing { term, to };
         // If a renewal that is on its way arrives first, the release conflicts and is repeated.
         self.requests.pending = None;

@@ -37,7 +37,7 @@ fn released_at(transitions: u32, version: u64) -> LeaseRecord {
 
 /// A ready candidate `a` of two, the other one being preferred.
 fn candidate() -> Election {
-    let mut election = Election::new(at(0), "a".into(), TIMES);
+    let mut election = Election::new(at(0), "a".into(), TIMES, Task::Acquire(Layout::WHOLE));
     let order = vec!["b".into(), "a".into()];
     let candidates = Candidates {
         order,
@@ -209,7 +209,7 @@ fn missing_lease_is_created_without_a_holder_and_then_expires() {
 
 #[test]
 fn only_member_acquires_a_lease_that_never_existed_at_once() {
-    let mut election = Election::new(at(0), "a".into(), TIMES);
+    let mut election = Election::new(at(0), "a".into(), TIMES, Task::Acquire(Layout::WHOLE));
     let candidates = Candidates {
         order: vec!["a".into()],
         newer: None,

@@ -6,27 +6,19 @@ use std::sync::Arc;
 use informant_object::ResourceVersion;
 
 use crate::record::{LeaseContent, LeaseRecord};
+use crate::replica::LeaseName;
 use crate::request::{LeaseAnswer, RequestKind, Seen};
-
-/// A Lease of the group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Name {
-    /// The one that says who acts.
-    Work,
-    /// That of the member on this host.
-    Member(usize),
-}
 
 #[derive(Debug, Default)]
 pub struct Server {
     version: u64,
-    pub(crate) leases: BTreeMap<Name, LeaseRecord>,
+    pub(crate) leases: BTreeMap<LeaseName, LeaseRecord>,
 }
 
 impl Server {
     /// Answers a request. Returns what watches deliver, too.
-    pub fn apply(&mut self, name: Name, kind: RequestKind) -> (LeaseAnswer, Option<Seen>) {
-        let current = self.leases.get(&name);
+    pub fn apply(&mut self, name: &LeaseName, kind: RequestKind) -> (LeaseAnswer, Option<Seen>) {
+        let current = self.leases.get(name);
         match (kind, current) {
             (RequestKind::Read, Some(record)) => (LeaseAnswer::Record(record.clone()), None),
             (RequestKind::Read | RequestKind::Replace { .. }, None) => (LeaseAnswer::NotFound, None),
@@ -44,32 +36,32 @@ impl Server {
         }
     }
 
-    fn write(&mut self, name: Name, uid: Arc<str>, content: LeaseContent) -> (LeaseAnswer, Option<Seen>) {
+    fn write(&mut self, name: &LeaseName, uid: Arc<str>, content: LeaseContent) -> (LeaseAnswer, Option<Seen>) {
         let version = self.next_version();
         let content = as_read(&content);
         let record = LeaseRecord { version, uid, content };
-        self.leases.insert(name, record.clone());
+        self.leases.insert(name.clone(), record.clone());
         (LeaseAnswer::Record(record.clone()), Some(Seen::Record(record)))
     }
 
     /// Somebody edits a Lease, whatever its version is.
-    pub fn edit(&mut self, name: Name, edit: impl FnOnce(&mut LeaseContent)) -> Option<Seen> {
+    pub fn edit(&mut self, name: &LeaseName, edit: impl FnOnce(&mut LeaseContent)) -> Option<Seen> {
         let version = self.next_version();
-        let record = self.leases.get_mut(&name)?;
+        let record = self.leases.get_mut(name)?;
         record.version = version;
         edit(&mut record.content);
         record.content = as_read(&record.content);
         Some(Seen::Record(record.clone()))
     }
 
-    pub fn delete(&mut self, name: Name) -> Option<Seen> {
-        self.leases.remove(&name)?;
+    pub fn delete(&mut self, name: &LeaseName) -> Option<Seen> {
+        self.leases.remove(name)?;
         Some(Seen::Absent(Some(self.next_version())))
     }
 
     /// All Leases.
-    pub fn iter(&self) -> impl Iterator<Item = (Name, &LeaseRecord)> {
-        self.leases.iter().map(|(name, record)| (*name, record))
+    pub fn iter(&self) -> impl Iterator<Item = (&LeaseName, &LeaseRecord)> {
+        self.leases.iter()
     }
 
     /// The version of a list that is served now.
@@ -88,7 +80,7 @@ impl Server {
 fn as_read(content: &LeaseContent) -> LeaseContent {
     let annotations: Vec<(String, String)> = content
         .annotations()
-        .filter_map(|(name, text)| Some((name, text?.to_owned())))
+        .filter_map(|(name, text)| Some((name, text?.into_owned())))
         .collect();
     LeaseContent::from_parts(
         Some(&content.holder),

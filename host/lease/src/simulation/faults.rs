@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use informant_cache::Moment;
+use informant_cache::{Division, Moment, ShardHash};
 
 use super::rng::Rng;
-use crate::TRANSITIONS_MAX;
 use crate::times::LeaseTimes;
+use crate::{Layout, TRANSITIONS_MAX};
 
 /// The links of a host, and what else is wrong with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +40,7 @@ const TROUBLES: [Trouble; 8] = [
     Trouble::NotReady,
 ];
 
-/// What somebody does to the Lease by hand.
+/// What somebody does to the Lease of a shard by hand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Edit {
     /// Names the process on this host as its holder.
@@ -53,6 +53,8 @@ pub(super) enum Edit {
     Transitions(u32),
     /// Changes an annotation.
     Note,
+    /// Says that it belongs to another layout.
+    Layout(Layout),
     Delete,
     /// Deletes the Lease of the member on this host.
     DeleteMember(usize),
@@ -68,7 +70,10 @@ pub(super) enum Fault {
     Stop(usize, Duration),
     /// The API server answers 500 or 409 to some requests, although it may have done them. Begins, or ends.
     Errors(bool),
-    Edit(Edit),
+    /// The Lease of this shard.
+    Edit(u8, Edit),
+    /// All processes are replaced, one after another, by some that are configured for this.
+    Configure(Division),
 }
 
 /// Whom a fault hits.
@@ -90,7 +95,13 @@ pub(super) struct Planned {
 }
 
 /// Faults of a seed; all begin between `from` and `to`.
-pub(super) fn plan(rng: &mut Rng, hosts: usize, times: &LeaseTimes, from: Moment, to: Moment) -> Vec<Planned> {
+pub(super) fn plan(
+    rng: &mut Rng,
+    (hosts, is_divided): (usize, bool),
+    times: &LeaseTimes,
+    from: Moment,
+    to: Moment,
+) -> Vec<Planned> {
     let count = 1 + rng.below(10);
     // Somebody who deletes all Leases at once while a holder is cut off and a process starts has two that act.
     let deletes_members = rng.percent(30);
@@ -113,7 +124,11 @@ pub(super) fn plan(rng: &mut Rng, hosts: usize, times: &LeaseTimes, from: Moment
             0 => Fault::Kill(host, rng.up_to(times.duration)),
             1 => Fault::Stop(host, rng.up_to(times.retry * 3)),
             2 => Fault::Errors(true),
-            3 | 4 => Fault::Edit(edit(rng, hosts, deletes_members)),
+            3 | 4 => {
+                let shard = if is_divided { rng.below(4) as u8 } else { 0 };
+                Fault::Edit(shard, edit(rng, hosts, deletes_members, is_divided))
+            }
+            5 if is_divided => Fault::Configure(division(rng)),
             _ => Fault::Trouble(host, TROUBLES[rng.below(TROUBLES.len())], true),
         };
         faults.push(Planned {
@@ -126,15 +141,34 @@ pub(super) fn plan(rng: &mut Rng, hosts: usize, times: &LeaseTimes, from: Moment
     faults
 }
 
-fn edit(rng: &mut Rng, hosts: usize, deletes_members: bool) -> Edit {
+/// A division with several shards, or none.
+pub(super) fn division(rng: &mut Rng) -> Division {
+    Division {
+        shards: [1, 2, 3, 4, 8][rng.below(5)],
+        hash: if rng.percent(50) {
+            ShardHash::Mixed
+        } else {
+            ShardHash::Raw
+        },
+    }
+}
+
+fn edit(rng: &mut Rng, hosts: usize, deletes_members: bool, is_divided: bool) -> Edit {
     let host = rng.below(hosts);
-    match rng.below(8) {
+    match rng.below(if is_divided { 9 } else { 8 }) {
         0 | 1 => Edit::Holder(host),
         2 => Edit::Stranger,
         3 => Edit::Empty,
         4 => Edit::Duration(Duration::from_secs([0, 1, 60][rng.below(3)])),
         5 => Edit::Transitions([0, 7, 1_000, TRANSITIONS_MAX - 1, TRANSITIONS_MAX, TRANSITIONS_MAX + 1][rng.below(6)]),
         6 => Edit::Note,
+        8 => Edit::Layout(
+            [
+                Layout::WHOLE,
+                Layout::WHOLE.next(Division::WHOLE),
+                Layout::WHOLE.next(division(rng)).next(division(rng)),
+            ][rng.below(3)],
+        ),
         _ if deletes_members => Edit::DeleteMember(host),
         _ => Edit::Delete,
     }

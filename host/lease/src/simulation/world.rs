@@ -9,18 +9,18 @@ use std::collections::{BTreeSet, BinaryHeap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use informant_cache::Moment;
+use informant_cache::{Division, Moment};
 
 use self::effects::Effect;
-use super::clauses::{Checker, Clause};
-use super::faults::{Fault, Planned, Target, Trouble};
+use super::clauses::{Checker, Clause, KEYS};
+use super::faults::{self, Fault, Planned, Target, Trouble};
+use super::process::Process;
 use super::rng::Rng;
-use crate::simulated::{Input, Process};
-use crate::simulated::{Name, Server};
-use crate::{LeaseRequest, LeaseTimes, Seen};
+use crate::simulated::Server;
+use crate::{LeaseName, LeaseRequest, LeaseTimes, ReplicaInput as Input, Seen};
 
 /// How long effects may run after a hand-over was begun; then they are cancelled.
-const EFFECTS_END: Duration = Duration::from_secs(10);
+pub(super) const EFFECTS_END: Duration = Duration::from_secs(10);
 
 /// How often a step may be due again at once.
 const STEPS_AT_ONCE_MAX: usize = 8;
@@ -30,10 +30,10 @@ enum Event {
     Start(usize),
     Ready(usize, u64),
     /// A request arrives at the server.
-    Request(usize, u64, Name, LeaseRequest),
+    Request(usize, u64, LeaseName, LeaseRequest),
     Input(usize, u64, Input),
     /// A watch with this number delivers something.
-    Watch(usize, u64, Name, Seen),
+    Watch(usize, u64, LeaseName, Seen),
     Synced(usize, u64),
     Relist(usize, u64),
     Wake(usize, u64, Moment),
@@ -43,7 +43,9 @@ enum Event {
     Send(usize),
     /// It arrives, or its request ends.
     End(usize, bool),
-    CancelEffects(usize, u64),
+    CancelEffects(usize, u64, u8),
+    /// The process is replaced by one with this division.
+    Replace(usize, Division),
     StopIsLate(usize, u64),
     Fault(Target, Fault, Duration),
     Quiet,
@@ -64,7 +66,9 @@ struct Host {
     wake: Moment,
     /// A watch delivers in order.
     delivered: Moment,
-    known: BTreeSet<Name>,
+    known: BTreeSet<LeaseName>,
+    /// What its next process is configured for.
+    division: Division,
     /// What arrives while the process is paused, and the time that it had read before.
     mailbox: Vec<Input>,
     read_before_pause: Option<Moment>,
@@ -101,8 +105,8 @@ pub(super) struct World {
     effects: Vec<Effect>,
     has_errors: bool,
     is_quiet: bool,
-    /// When a process was last seen to act.
-    acted: Moment,
+    /// When a process was last seen to act for each key.
+    acted: [Moment; KEYS],
     pub(super) longest_gap: Duration,
     pub(super) checker: Checker,
     /// What happened, if somebody wants to read it.
@@ -110,8 +114,12 @@ pub(super) struct World {
 }
 
 impl World {
-    pub(super) fn new(seed: u64, hosts: usize, times: LeaseTimes) -> World {
+    pub(super) fn new(seed: u64, hosts: usize, times: LeaseTimes, is_divided: bool) -> World {
         let mut rng = Rng::new(seed);
+        let division = match is_divided {
+            true => faults::division(&mut rng),
+            false => Division::WHOLE,
+        };
         let hosts = (0..hosts).map(|_| Host {
             number: 0,
             process: None,
@@ -122,6 +130,7 @@ impl World {
             wake: Moment::NEVER,
             delivered: Moment::ZERO,
             known: BTreeSet::new(),
+            division,
             mailbox: Vec::new(),
             read_before_pause: None,
             pauses_at_input: false,
@@ -139,7 +148,7 @@ impl World {
             effects: Vec::new(),
             has_errors: false,
             is_quiet: false,
-            acted: Moment::ZERO,
+            acted: [Moment::ZERO; KEYS],
             longest_gap: Duration::ZERO,
             checker: Checker::default(),
             lines: None,
@@ -165,7 +174,7 @@ impl World {
 
     /// From this time on some process must act.
     pub(super) fn must_act(&mut self, from: Moment) {
-        self.acted = from;
+        self.acted = [from; KEYS];
         self.at(from, Event::Look);
     }
 
@@ -217,7 +226,7 @@ impl World {
             Event::Watch(host, watch, name, seen) => {
                 if self.hosts[host].watch == watch {
                     match seen {
-                        Seen::Record(_) => self.hosts[host].known.insert(name),
+                        Seen::Record(_) => self.hosts[host].known.insert(name.clone()),
                         Seen::Absent(_) => self.hosts[host].known.remove(&name),
                     };
                     self.input(host, self.hosts[host].number, Input::Seen(name, seen));
@@ -238,7 +247,12 @@ impl World {
             Event::Try(host, number) => self.try_effect(host, number),
             Event::Send(effect) => self.send_effect(effect),
             Event::End(effect, arrives) => self.end_effect(effect, arrives),
-            Event::CancelEffects(host, number) => self.cancel_effects(host, number),
+            Event::CancelEffects(host, number, shard) => self.cancel_effects(host, number, shard),
+            Event::Replace(..) if self.is_quiet => {}
+            Event::Replace(host, division) => {
+                self.hosts[host].division = division;
+                self.fault(Target::Host(host), Fault::Stop(host, Duration::ZERO), Duration::ZERO);
+            }
             Event::StopIsLate(host, number) => {
                 if self.hosts[host].number == number {
                     self.kill(host);
@@ -259,7 +273,8 @@ impl World {
         let (now, times) = (self.now, self.times);
         let one = &mut self.hosts[host];
         one.number = number;
-        one.process = Some(Process::new(one.local(now), host, number as usize, one.version, times));
+        let of_host = (host, number as usize, one.version);
+        one.process = Some(Process::new(one.local(now), of_host, times, one.division));
         one.mailbox.clear();
         one.read_before_pause = None;
         one.known.clear();
@@ -313,7 +328,7 @@ impl World {
         let Some(process) = &mut self.hosts[host].process else {
             return;
         };
-        let before = process.election.standing();
+        let before = process.standings();
         let mut requests = process.step(believed, input);
         let mut steps = 0;
         while process.next_wake(local) <= local && steps < STEPS_AT_ONCE_MAX {
@@ -323,20 +338,20 @@ impl World {
         if process.is_ready() {
             process.last_ready = now;
         }
-        let (wake, after) = (process.next_wake(local), process.election.standing());
-        let (has_ended, hands_over) = (process.has_ended(), process.is_handing_over());
+        let (wake, after) = (process.next_wake(local), process.standings());
+        let has_ended = process.has_ended();
         let identity = Arc::clone(&process.identity);
         if wake <= local {
             let text = format!("{identity} is due again at once");
             self.checker.violate(Clause::NeverSpins, now, text);
             return;
         }
-        if before != after {
-            self.line(|_| format!("{identity}: {after:?}"));
-        }
-        if hands_over && !matches!(before, crate::Standing::HandingOver { .. }) {
-            self.after(EFFECTS_END, Event::CancelEffects(host, number));
-            self.ended_effects(host);
+        for (shard, standing) in after.iter().filter(|standing| !before.contains(standing)) {
+            self.line(|_| format!("{identity}, shard {shard}: {standing:?}"));
+            if matches!(standing, crate::Standing::HandingOver { .. }) {
+                self.after(EFFECTS_END, Event::CancelEffects(host, number, *shard));
+                self.ended_effects(host, *shard);
+            }
         }
         for (name, request) in requests {
             self.send(host, number, name, request);
@@ -350,17 +365,48 @@ impl World {
         }
     }
 
-    /// Looks whether some process acts, ten times a renewal.
+    /// Looks whether some process acts for each key, ten times a renewal.
     fn look(&mut self) {
         let now = self.now;
-        let acts = |host: &Host| {
-            let process = host.process.as_ref();
-            process.is_some_and(|process| process.election.gate().permit(host.local(now)).is_some())
-        };
-        if self.hosts.iter().any(acts) {
-            self.acted = now;
+        let mut acts = 0;
+        for host in &self.hosts {
+            let (local, process) = (host.local(now), host.process.as_ref());
+            for (shard, layout, election) in process.into_iter().flat_map(Process::held) {
+                if election.gate().permit(local).is_some() {
+                    acts |= self.checker.keys_of(layout.division, shard);
+                }
+            }
         }
-        self.longest_gap = self.longest_gap.max(now - self.acted);
+        for (key, acted) in self.acted.iter_mut().enumerate() {
+            if acts >> key & 1 == 1 {
+                *acted = now;
+            }
+            self.longest_gap = self.longest_gap.max(now - *acted);
+        }
         self.after(self.times.retry / 10, Event::Look);
+    }
+
+    /// All faults have ended long ago: the layout is the wanted one, and each process has as many shards as every other.
+    pub(super) fn look_at_shares(&mut self) {
+        let now = self.now;
+        let processes = || self.hosts.iter().filter_map(|host| host.process.as_ref());
+        let division = self.hosts[0].division;
+        let held: Vec<usize> = processes()
+            .map(|process| {
+                process
+                    .held()
+                    .filter(|(_, layout, _)| layout.division == division)
+                    .count()
+            })
+            .collect();
+        let (least, most) = (held.iter().min().copied(), held.iter().max().copied());
+        let is_fair = least.zip(most).is_some_and(|(least, most)| most - least <= 1);
+        if held.iter().sum::<usize>() != usize::from(division.shards) {
+            let text = format!("{held:?} shards are held by {division}");
+            self.checker.violate(Clause::LayoutFollows, now, text);
+        } else if !is_fair {
+            let text = format!("members hold {held:?} shards");
+            self.checker.violate(Clause::EqualShares, now, text);
+        }
     }
 }

@@ -120,6 +120,8 @@ impl Relation for SourceRelation {
                 }
             }
             ChangeKind::Delete { last: Some(last), .. } => self.map_object(last, found),
+            // Another process reads it.
+            ChangeKind::Forget { .. } => {}
             // What it led to is unknown.
             ChangeKind::Delete { last: None, key, .. } => match &self.by {
                 By::Namespace => self.map_namespace(key.as_ref(), found),

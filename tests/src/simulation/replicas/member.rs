@@ -9,7 +9,7 @@ use std::time::Duration;
 use informant_cache::listener::{ListenerOptions, RetryOptions};
 use informant_cache::{Catalog, Environment, Moment};
 use informant_informer::ReflectorOptions;
-use informant_lease::simulated::Input;
+use informant_lease::ReplicaInput;
 use informant_lease::{LeaseContent, LeaseTimes, Notes, Standing};
 use tokio::sync::Notify;
 
@@ -149,7 +149,7 @@ impl Member {
 
     /// Hands over, and ends.
     pub(super) async fn stop(&self) {
-        self.node.input(Input::Stop);
+        self.node.input(ReplicaInput::Stop);
         self.ended.notified().await;
     }
 
@@ -212,7 +212,7 @@ impl Following {
                 self.shared.flush(HAND_OVER_STATE_MAX).await;
                 self.shared.end();
                 self.set_notes();
-                self.node.input(Input::HandedOver);
+                self.node.input(ReplicaInput::HandedOver(0));
             }
             Standing::Standby { .. } if self.acting != Acting::No => {
                 self.stop_acting().await;
@@ -268,7 +268,7 @@ impl Following {
     fn publish(&mut self, status: &Status) {
         let (now, boot_now) = (self.environment.now(), self.environment.boot_now());
         let is_ready = self.watched.named.has_synced() || now - self.began >= READY_WAIT_MAX;
-        self.node.input(Input::Ready(is_ready));
+        self.node.input(ReplicaInput::Ready(is_ready));
         let oldest = match &status.standing {
             Standing::Acting { .. } => {
                 self.set_notes();
@@ -307,7 +307,7 @@ impl Following {
         let oldest = oldest.unwrap_or_default().as_secs().to_string();
         let notes = [(WATERMARKS, watermarks.as_str()), (OLDEST_DELETE_SECONDS, &oldest)];
         let notes = Notes::new(notes).expect("they are short");
-        self.node.input(Input::Notes(notes));
+        self.node.input(ReplicaInput::Notes(0, notes));
     }
 
     fn oldest_delete(&self) -> Option<Duration> {

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use informant_cache::Environment;
-use informant_lease::simulated::{Input, Name, Server};
-use informant_lease::{LeaseRequest, Seen};
+use informant_lease::simulated::Server;
+use informant_lease::{LeaseName, LeaseRequest, ReplicaInput, Seen};
 use informant_state::{SecretAnswer, SecretFailure, SecretRequest, SecretVerb};
 use tokio::sync::{mpsc, oneshot};
 
@@ -44,7 +44,7 @@ struct State {
     /// On the ways to Leases, and to Secrets.
     weather: [Weather; 2],
     leases: Server,
-    watches: Vec<mpsc::UnboundedSender<(Name, Seen)>>,
+    watches: Vec<mpsc::UnboundedSender<(LeaseName, Seen)>>,
     secrets: BTreeMap<String, (u64, Vec<u8>)>,
     secret_version: u64,
     terms: u32,
@@ -100,8 +100,8 @@ impl Network {
     /// Somebody deletes the Lease that says who acts.
     pub(super) fn delete_lease(&self) {
         let mut state = locked(&self.state);
-        if let Some(seen) = state.leases.delete(Name::Work) {
-            state.show(Name::Work, &seen);
+        if let Some(seen) = state.leases.delete(&LeaseName::Shard(0)) {
+            state.show(&LeaseName::Shard(0), &seen);
         }
     }
 
@@ -109,9 +109,9 @@ impl Network {
     pub(super) fn send(
         self: &Arc<Self>,
         host: usize,
-        name: Name,
+        name: LeaseName,
         request: LeaseRequest,
-        inbox: mpsc::UnboundedSender<Input>,
+        inbox: mpsc::UnboundedSender<ReplicaInput>,
     ) {
         let (network, ways) = (Arc::clone(self), self.ways(host, LEASES));
         let flight = async move {
@@ -121,43 +121,43 @@ impl Network {
             }
             let answer = {
                 let mut state = locked(&network.state);
-                let (answer, seen) = state.leases.apply(name, request.kind);
-                seen.iter().for_each(|seen| state.show(name, seen));
+                let (answer, seen) = state.leases.apply(&name, request.kind);
+                seen.iter().for_each(|seen| state.show(&name, seen));
                 answer
             };
             network.pass(ways.back).await;
             if !ways.is_answer_lost && !network.is_cut(host) {
                 // The process may be gone.
-                let _ = inbox.send(Input::Answer(name, request.id, answer));
+                let _ = inbox.send(ReplicaInput::Answer(name, request.id, answer));
             }
         };
         self.world.environment.spawn("lease request", Box::pin(flight));
     }
 
     /// Lists and watches all Leases.
-    pub(super) fn watch(self: &Arc<Self>, host: usize, inbox: mpsc::UnboundedSender<Input>) {
+    pub(super) fn watch(self: &Arc<Self>, host: usize, inbox: mpsc::UnboundedSender<ReplicaInput>) {
         let (shown, mut shows) = mpsc::unbounded_channel();
-        let listed: Vec<(Name, Seen)> = {
+        let listed: Vec<(LeaseName, Seen)> = {
             let mut state = locked(&self.state);
             state.watches.push(shown);
             let records = state.leases.iter();
             records
-                .map(|(name, record)| (name, Seen::Record(record.clone())))
+                .map(|(name, record)| (name.clone(), Seen::Record(record.clone())))
                 .collect()
         };
         let network = Arc::clone(self);
         let watch = async move {
             network.pass(network.ways(host, LEASES).back).await;
             for (name, seen) in listed {
-                let _ = inbox.send(Input::Seen(name, seen));
+                let _ = inbox.send(ReplicaInput::Seen(name, seen));
             }
-            let _ = inbox.send(Input::Synced);
+            let _ = inbox.send(ReplicaInput::Synced);
             while let Some((name, seen)) = shows.recv().await {
                 network.pass(network.ways(host, LEASES).back).await;
                 while network.is_cut(host) {
                     network.pass(CUT_LOOK).await;
                 }
-                if inbox.send(Input::Seen(name, seen)).is_err() {
+                if inbox.send(ReplicaInput::Seen(name, seen)).is_err() {
                     return;
                 }
             }
@@ -238,8 +238,9 @@ impl Network {
 }
 
 impl State {
-    fn show(&mut self, name: Name, seen: &Seen) {
-        self.watches.retain(|watch| watch.send((name, seen.clone())).is_ok());
+    fn show(&mut self, name: &LeaseName, seen: &Seen) {
+        self.watches
+            .retain(|watch| watch.send((name.clone(), seen.clone())).is_ok());
     }
 
     fn apply(&mut self, request: &SecretRequest) -> SecretAnswer {

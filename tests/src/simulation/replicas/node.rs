@@ -2,9 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use informant_cache::{Environment, Moment};
-use informant_lease::simulated::{Input, Process};
-use informant_lease::{Gate, LeaseContent, LeaseTimes, Standing};
+use informant_cache::{Division, Environment, Moment};
+use informant_lease::{Gate, LeaseContent, LeaseTimes, MemberRecord, Replica, ReplicaInput, Standing};
 use tokio::sync::{Notify, mpsc, watch};
 
 use super::super::world::locked;
@@ -18,8 +17,8 @@ pub(super) struct Node {
     host: usize,
     environment: Arc<ProcessEnvironment>,
     network: Arc<Network>,
-    machines: Mutex<Process>,
-    inbox: mpsc::UnboundedSender<Input>,
+    machines: Mutex<Replica>,
+    inbox: mpsc::UnboundedSender<ReplicaInput>,
     status: watch::Sender<Status>,
     wake: Notify,
 }
@@ -44,7 +43,17 @@ impl Node {
         network: &Arc<Network>,
     ) -> Arc<Self> {
         let (inbox, inputs) = mpsc::unbounded_channel();
-        let machines = Process::new(environment.boot_now(), host, number, version, times);
+        let pod: Arc<str> = format!("informant-{host}").into();
+        let identity = format!("{pod}_{number}").into();
+        let record = MemberRecord {
+            version: version.into(),
+            digest: "d".into(),
+            layout: "".into(),
+            is_ready: false,
+            address: "".into(),
+        };
+        let now = environment.boot_now();
+        let machines = Replica::new(now, (identity, pod), times, Division::WHOLE, record);
         let status = Status::of(&machines);
         let node = Arc::new(Self {
             host,
@@ -62,11 +71,11 @@ impl Node {
     }
 
     pub(super) fn gate(&self) -> Gate {
-        locked(&self.machines).election.gate().clone()
+        locked(&self.machines).first().gate().clone()
     }
 
     pub(super) fn identity(&self) -> Arc<str> {
-        Arc::clone(&locked(&self.machines).identity)
+        Arc::clone(locked(&self.machines).identity())
     }
 
     pub(super) fn watch(&self) -> watch::Receiver<Status> {
@@ -77,14 +86,14 @@ impl Node {
         self.status.borrow().standing.clone()
     }
 
-    pub(super) fn input(&self, input: Input) {
+    pub(super) fn input(&self, input: ReplicaInput) {
         let (requests, status) = {
             let mut machines = locked(&self.machines);
             let now = self.environment.boot_now();
             let mut requests = machines.step(now, input);
             let mut steps = 0;
             while machines.next_wake(now) <= now && steps < STEPS_AT_ONCE_MAX {
-                requests.extend(machines.step(now, Input::Clock));
+                requests.extend(machines.step(now, ReplicaInput::Clock));
                 steps += 1;
             }
             (requests, Status::of(&machines))
@@ -100,8 +109,8 @@ impl Node {
         self.wake.notify_one();
     }
 
-    async fn drive(self: Arc<Self>, mut inputs: mpsc::UnboundedReceiver<Input>) {
-        self.input(Input::Clock);
+    async fn drive(self: Arc<Self>, mut inputs: mpsc::UnboundedReceiver<ReplicaInput>) {
+        self.input(ReplicaInput::Clock);
         loop {
             let now = self.environment.boot_now();
             let wake = locked(&self.machines).next_wake(now);
@@ -113,15 +122,15 @@ impl Node {
                 biased;
                 Some(input) = inputs.recv() => self.input(input),
                 () = self.wake.notified() => {}
-                () = sleep => self.input(Input::Clock),
+                () = sleep => self.input(ReplicaInput::Clock),
             }
         }
     }
 }
 
 impl Status {
-    fn of(machines: &Process) -> Self {
-        let election = &machines.election;
+    fn of(machines: &Replica) -> Self {
+        let election = machines.first();
         Self {
             standing: election.standing(),
             content: election.lease().map(|lease| lease.content.clone()),

@@ -29,7 +29,7 @@ impl Relation for ByName {
     fn map(&self, change: &ChangeKind, found: &mut dyn FnMut(RelatedTo<'_>)) {
         let key = match change {
             ChangeKind::Add(object) | ChangeKind::Update { new: object, .. } => object.key(),
-            ChangeKind::Delete { key, .. } => key.as_ref(),
+            ChangeKind::Delete { key, .. } | ChangeKind::Forget { key } => key.as_ref(),
         };
         match key.name.split_once('-') {
             Some(("", _)) => found(RelatedTo::All),

@@ -74,6 +74,7 @@ pub(crate) fn spec(status: &StatusHandle, section: &InformerSection, found: &Res
         namespace: None,
         label_selector: section.label_selector.clone(),
         field_selector: section.field_selector.clone(),
+        shards: None,
         drop: section.drop.clone(),
         digest: section.digest.clone(),
         keep_managed_fields: section.keep_managed_fields,

@@ -7,9 +7,7 @@ use informant_cache::Moment;
 
 use super::super::faults::Trouble;
 use super::{Event, World};
-use crate::simulated::Input;
-use crate::simulated::Name;
-use crate::{LeaseAnswer, LeaseRequest, RequestId, Seen};
+use crate::{LeaseAnswer, LeaseName, LeaseRequest, ReplicaInput as Input, RequestId, Seen};
 
 /// One way through a network without trouble.
 const WAY_MAX: Duration = Duration::from_millis(20);
@@ -24,14 +22,14 @@ impl World {
         self.rng.up_to(max)
     }
 
-    pub(super) fn send(&mut self, host: usize, number: u64, name: Name, request: LeaseRequest) {
+    pub(super) fn send(&mut self, host: usize, number: u64, name: LeaseName, request: LeaseRequest) {
         self.line(|_| format!("host {host} sends {name:?} {request:?}"));
         // Half of the callers report that a request was not answered; the others leave that to the machine.
         if self.rng.percent(50) {
             let failed = LeaseAnswer::Failed("no answer".into());
             self.after(
                 request.within,
-                Event::Input(host, number, Input::Answer(name, request.id, failed)),
+                Event::Input(host, number, Input::Answer(name.clone(), request.id, failed)),
             );
         }
         if !self.hosts[host].has(Trouble::CutToServer) && !self.hosts[host].has(Trouble::LeasesCut) {
@@ -40,7 +38,7 @@ impl World {
         }
     }
 
-    pub(super) fn serve(&mut self, host: usize, number: u64, name: Name, request: LeaseRequest) {
+    pub(super) fn serve(&mut self, host: usize, number: u64, name: LeaseName, request: LeaseRequest) {
         if self.hosts[host].has(Trouble::Refused) {
             return self.answer(host, number, name, request.id, LeaseAnswer::Refused("forbidden".into()));
         }
@@ -53,8 +51,8 @@ impl World {
         if error.is_some() && self.rng.percent(70) {
             return self.answer(host, number, name, request.id, error.unwrap_or(LeaseAnswer::Conflict));
         }
-        let (answer, seen) = self.server.apply(name, request.kind);
-        if let (Name::Work, Some(Seen::Record(record))) = (name, &seen) {
+        let (answer, seen) = self.server.apply(&name, request.kind);
+        if let (LeaseName::Shard(shard), Some(Seen::Record(record))) = (&name, &seen) {
             let long = self.times.duration * 2;
             let hosts = &self.hosts;
             let now = self.now;
@@ -65,13 +63,13 @@ impl World {
                 });
                 of_process.any(|host| host.healthy_since + long <= now) && !self.has_errors
             };
-            self.checker.written(now, &record.content, healthy);
+            self.checker.written(now, *shard, &record.content, healthy);
         }
-        self.publish(name, seen);
+        self.publish(&name, seen);
         self.answer(host, number, name, request.id, error.unwrap_or(answer));
     }
 
-    pub(super) fn answer(&mut self, host: usize, number: u64, name: Name, id: RequestId, answer: LeaseAnswer) {
+    pub(super) fn answer(&mut self, host: usize, number: u64, name: LeaseName, id: RequestId, answer: LeaseAnswer) {
         if self.hosts[host].has(Trouble::CutFromServer) {
             return;
         }
@@ -80,17 +78,17 @@ impl World {
         self.after(way, Event::Input(host, number, Input::Answer(name, id, answer)));
     }
 
-    pub(super) fn publish(&mut self, name: Name, seen: Option<Seen>) {
+    pub(super) fn publish(&mut self, name: &LeaseName, seen: Option<Seen>) {
         let Some(seen) = seen else {
             return;
         };
         for host in 0..self.hosts.len() {
-            self.deliver(host, name, seen.clone());
+            self.deliver(host, name.clone(), seen.clone());
         }
     }
 
     /// Delivers to the watch of a host, unless it is cut off: then a relist follows.
-    pub(super) fn deliver(&mut self, host: usize, name: Name, seen: Seen) {
+    pub(super) fn deliver(&mut self, host: usize, name: LeaseName, seen: Seen) {
         let one = &self.hosts[host];
         if !one.has(Trouble::CutFromServer) && !one.has(Trouble::WatchStalls) {
             let at = self.in_order(host);
@@ -115,9 +113,9 @@ impl World {
         let watch = one.watch;
         one.delivered = self.now;
         let version = self.server.version();
-        let mut names: BTreeSet<Name> = one.known.clone();
-        names.insert(Name::Work);
-        names.extend(self.server.leases.keys());
+        let mut names: BTreeSet<LeaseName> = one.known.clone();
+        names.insert(LeaseName::Shard(0));
+        names.extend(self.server.leases.keys().cloned());
         for name in names {
             let seen = match self.server.leases.get(&name) {
                 Some(record) => Seen::Record(record.clone()),

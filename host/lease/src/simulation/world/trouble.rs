@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use informant_cache::Moment;
+use informant_cache::{Division, Moment};
 
 use super::super::faults::{Edit, Fault, Target, Trouble};
+use super::super::process::{Process, pod_of};
 use super::{Event, World};
-use crate::LeaseContent;
-use crate::simulated::Name;
-use crate::simulated::{Input, Process};
+use crate::{LeaseContent, LeaseName, ReplicaInput as Input};
 
 /// After what time an orderly stop becomes a kill.
 const STOP_MAX: Duration = Duration::from_secs(25);
@@ -54,7 +53,8 @@ impl World {
                 self.has_errors = false;
                 (0..self.hosts.len()).for_each(|host| self.recover(host));
             }
-            Fault::Edit(edit) => self.edit(edit),
+            Fault::Edit(shard, edit) => self.edit(shard, edit),
+            Fault::Configure(division) => self.configure(division),
         }
     }
 
@@ -116,12 +116,23 @@ impl World {
         }
     }
 
-    pub(super) fn edit(&mut self, edit: Edit) {
+    /// Replaces all processes, the last one first, as a StatefulSet does.
+    fn configure(&mut self, division: Division) {
+        let mut at = Duration::ZERO;
+        for host in (0..self.hosts.len()).rev() {
+            self.after(at, Event::Replace(host, division));
+            at += STOP_MAX + self.rng.up_to(self.times.duration);
+        }
+    }
+
+    pub(super) fn edit(&mut self, shard: u8, edit: Edit) {
+        let name = LeaseName::Shard(shard);
         let seen = match edit {
-            Edit::Delete => self.server.delete(Name::Work),
+            Edit::Delete => self.server.delete(&name),
             Edit::DeleteMember(host) => {
-                let seen = self.server.delete(Name::Member(host));
-                return self.publish(Name::Member(host), seen);
+                let name = LeaseName::Member(pod_of(host));
+                let seen = self.server.delete(&name);
+                return self.publish(&name, seen);
             }
             edit => {
                 let holder = match edit {
@@ -133,24 +144,31 @@ impl World {
                     Edit::Empty => Some("".into()),
                     _ => None,
                 };
-                self.server.edit(Name::Work, |content: &mut LeaseContent| {
+                self.server.edit(&name, |content: &mut LeaseContent| {
                     content.holder = holder.unwrap_or_else(|| Arc::clone(&content.holder));
                     match edit {
                         Edit::Duration(duration) => content.duration = duration,
                         Edit::Transitions(transitions) => content.transitions = transitions,
+                        Edit::Layout(layout) => content.layout = layout,
                         _ => {}
                     }
                 })
             }
         };
         self.checker.edited();
-        self.publish(Name::Work, seen);
+        self.publish(&name, seen);
     }
 
     pub(super) fn end_all_faults(&mut self) {
         self.line(|_| "all faults end".to_owned());
         self.is_quiet = true;
+        let division = self.hosts[0].division;
         for host in 0..self.hosts.len() {
+            self.hosts[host].division = division;
+            let process = self.hosts[host].process.as_ref();
+            if process.is_some_and(|process| process.division != division) {
+                self.kill(host);
+            }
             while let Some(trouble) = self.hosts[host].troubles.last().copied() {
                 self.end_trouble(host, trouble);
             }

@@ -287,6 +287,7 @@ impl World {
                     gone_by: Some(*gone_by),
                     received: now,
                 }),
+                ChangeKind::Forget { .. } => {}
             }
         }
         process.store.set_complete_through(Some(version));

@@ -109,6 +109,7 @@ impl Witness {
                     key.written.push(format!("add {}", new.version()));
                 }
                 ChangeKind::Delete { last, .. } => deleted(key, last.as_ref().unwrap()),
+                ChangeKind::Forget { .. } => {}
             }
             if let ChangeKind::Add(new) | ChangeKind::Update { new, .. } = &change.kind {
                 key.states.insert((number(new), new.uid().to_owned()));
@@ -116,7 +117,7 @@ impl Witness {
             let stays = match &change.kind {
                 ChangeKind::Add(_) => true,
                 ChangeKind::Update { old, new } => old.uid() == new.uid(),
-                ChangeKind::Delete { .. } => false,
+                ChangeKind::Delete { .. } | ChangeKind::Forget { .. } => false,
             };
             if !stays {
                 self.sources

@@ -1,0 +1,159 @@
+//! Sources of which several processes read different shards.
+
+use informant_apiserver::{ApiServer, Options};
+use informant_cache::{Division, ShardBy, ShardFilter, ShardHash, ShardSet};
+use informant_object::KeyRef;
+use serde_json::json;
+
+use crate::testing::{Rig, RigOptions, api_server, by_watch_list, delete, pods, put, settle};
+use crate::{ReflectorOptions, SourceSpec};
+
+const TWO: Division = Division {
+    shards: 2,
+    hash: ShardHash::Mixed,
+};
+
+fn reading(shards: &[u8]) -> SourceSpec {
+    SourceSpec {
+        shards: Some(ShardFilter {
+            division: TWO,
+            by: ShardBy::NamespaceAndName,
+            shards: shards.iter().copied().collect::<ShardSet>(),
+        }),
+        ..pods()
+    }
+}
+
+/// Names of pods of one shard.
+fn names(shard: u8) -> impl Iterator<Item = String> {
+    let filter = reading(&[shard]).shards.unwrap();
+    let names = (0..).map(|number| format!("web-{number}"));
+    names.filter(move |name| filter.includes(KeyRef::new("default", name)))
+}
+
+async fn reconfigure(rig: &Rig, spec: SourceSpec) {
+    let options = ReflectorOptions::default();
+    rig.informer.reconfigure(spec, options).await.unwrap();
+    settle().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_objects_of_read_shards_are_stored_and_delivered() {
+    let server = api_server();
+    let (mine, other) = (names(0).next().unwrap(), names(1).next().unwrap());
+    put(&server, &mine, 1);
+    put(&server, &other, 1);
+    for options in [by_watch_list(), RigOptions::default()] {
+        let spec = reading(&[0]);
+        let rig = Rig::start_with(&server, RigOptions { spec, ..options });
+        let recorder = rig.record();
+        settle().await;
+        assert_eq!(recorder.take()[0], format!("add {mine} (initial)"));
+        put(&server, &other, 2);
+        put(&server, &mine, 2);
+        settle().await;
+        assert_eq!(recorder.take(), [format!("update {mine} 1->2")]);
+        put(&server, &other, 3);
+        settle().await;
+        // What is left out counts as seen: a watch does not go back to before it.
+        let newest = server.get("v1/pods", "default", &other).unwrap().unwrap();
+        let seen = rig.informer.snapshot().version().unwrap().clone();
+        assert_eq!(newest["metadata"]["resourceVersion"], seen.as_str());
+        delete(&server, &other);
+        settle().await;
+        assert_eq!(recorder.take(), [""; 0]);
+        assert_eq!(rig.names(), [mine.clone()]);
+        assert_eq!(rig.informer.snapshot().shards(), reading(&[0]).shards.as_ref());
+        for (request, left_out) in [("list", 1.0), ("watch", 3.0)] {
+            let series =
+                format!(r#"reflector_other_shard_objects_total{{informer="pods",cluster="",request="{request}"}}"#);
+            assert_eq!(rig.metric(&series), left_out, "{request}");
+        }
+        put(&server, &mine, 1);
+        put(&server, &other, 1);
+        settle().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_of_a_lost_shard_are_forgotten_without_calls() {
+    let server = api_server();
+    let (mine, other) = (names(0).next().unwrap(), names(1).next().unwrap());
+    put(&server, &mine, 1);
+    put(&server, &other, 1);
+    let spec = reading(&[0, 1]);
+    let rig = Rig::start_with(
+        &server,
+        RigOptions {
+            spec,
+            ..by_watch_list()
+        },
+    );
+    let recorder = rig.record();
+    settle().await;
+    recorder.take();
+
+    reconfigure(&rig, reading(&[0])).await;
+    assert_eq!(recorder.take(), [""; 0]);
+    assert_eq!(rig.names(), [mine.clone()]);
+    // It is deleted while another process reads it.
+    delete(&server, &other);
+    let next = names(1).nth(1).unwrap();
+    put(&server, &next, 1);
+    settle().await;
+
+    reconfigure(&rig, reading(&[0, 1])).await;
+    assert_eq!(recorder.take(), [format!("add {next} (takeover)")]);
+    delete(&server, &next);
+    delete(&server, &mine);
+    settle().await;
+    assert_eq!(recorder.take(), [format!("delete {next}"), format!("delete {mine}")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn api_server_sends_only_raw_shards_if_it_can() {
+    for is_supported in [false, true] {
+        let server = ApiServer::new(Options {
+            sharded_list_and_watch: is_supported,
+            ..Options::default()
+        });
+        let division = Division {
+            shards: 2,
+            hash: ShardHash::Raw,
+        };
+        // `default` is in the second shard, `kube-node-lease` in the first.
+        let shards = [division.shard_of("default")].into_iter().collect();
+        assert_ne!(division.shard_of("default"), division.shard_of("kube-node-lease"));
+        let by = ShardBy::Namespace;
+        let spec = SourceSpec {
+            shards: Some(ShardFilter { division, by, shards }),
+            ..pods()
+        };
+        let elsewhere = || {
+            let pod = json!({"metadata": {"name": "dns"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+            server.put("v1/pods", "kube-node-lease", pod).unwrap();
+        };
+        elsewhere();
+        put(&server, "web", 1);
+        let rig = Rig::start_with(
+            &server,
+            RigOptions {
+                spec,
+                ..by_watch_list()
+            },
+        );
+        settle().await;
+        server.delete("v1/pods", "kube-node-lease", "dns").unwrap();
+        elsewhere();
+        put(&server, "web", 2);
+        settle().await;
+        assert_eq!(rig.names(), ["web"]);
+        let left_out = |request| {
+            let series =
+                format!(r#"reflector_other_shard_objects_total{{informer="pods",cluster="",request="{request}"}}"#);
+            rig.metric(&series)
+        };
+        let wanted = if is_supported { [0.0, 0.0] } else { [1.0, 2.0] };
+        assert_eq!(["list", "watch"].map(left_out), wanted);
+    }
+}
