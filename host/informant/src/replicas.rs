@@ -1,7 +1,7 @@
 //! The replicas of one Informant, of which one acts: Leases of Informant's own cluster say which.
 //!
 //! ```text
-//! Leases ──informer──▶ Driver: Replica ──requests──▶ Leases
+//! Leases ──informer──▶ Driver: ReplicaLeases ──requests──▶ Leases
 //!                        │ standing   ▲ ready, notes, stop
 //!                        ▼                         │
 //!                 GroupStatus ─────────────▶ daemon: acts, or is a standby
@@ -125,7 +125,7 @@ impl Group {
         self.send(Command::Notes(notes));
     }
 
-    /// Gives the Lease up for ever, and leaves the group. The status is then [`Standing::HandingOver`], until
+    /// Gives the Lease up forever, and leaves the group. The status is then [`Standing::HandingOver`], until
     /// [`handed_over`](Self::handed_over).
     pub(crate) fn leave(&self) {
         self.send(Command::Stop);

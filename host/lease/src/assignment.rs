@@ -26,7 +26,7 @@ pub(crate) fn assign(holders: &[Option<Arc<str>>], contenders: &[Contender]) -> 
     let mut assigned = vec![None; holders.len()];
     for (to, holder) in assigned.iter_mut().zip(holders) {
         let holder = holder.as_ref().filter(|holder| has(contenders, holder));
-        // If nobody else may get more, everybody keeps what it has.
+        // If no other member may get more, all keep what they have.
         *to = holder.filter(|holder| growing == 0 || shares.take(holder)).cloned();
     }
     for (shard, to) in assigned.iter_mut().enumerate().filter(|(_, to)| to.is_none()) {

@@ -30,7 +30,7 @@ pub const HAND_OVER_MAX: Duration = Duration::from_secs(20);
 /// does not acquire would otherwise interrupt the work every few seconds. A stop does not wait.
 pub const HAND_OVER_PAUSE: Duration = Duration::from_secs(60);
 
-/// What a standby does with a Lease that nobody holds.
+/// What a standby does with a Lease that has no holder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Task {
     /// Acquires it, whatever layout it names: it is the one that says which is in force. One that does not exist is
@@ -44,12 +44,12 @@ pub enum Task {
     Watch,
 }
 
-/// What a Lease becomes that nobody holds.
+/// What a Lease becomes that has no holder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seal {
     pub layout: Layout,
     pub next: Option<Layout>,
-    /// The layout in force does not have this shard: if its Lease does not exist, nobody can act by it.
+    /// The layout in force does not have this shard: if its Lease does not exist, no process can act by it.
     pub is_new: bool,
 }
 
@@ -66,13 +66,14 @@ pub enum ElectionInput {
     Candidates(Candidates),
     /// Whether this process could act. A holder that is no longer ready keeps acting.
     Ready(bool),
-    /// What to do while nobody holds the Lease.
+    /// What to do while the Lease has no holder.
     Task(Task),
     /// Renewals announce that the group changes to this layout.
     NextLayout(Layout),
     /// What renewals carry from now on. Until the first ones, those of the predecessor stay in the Lease.
     Notes(Notes),
-    /// Give the Lease up. With [`ReleaseReason::Layout`], it then names the layout that was announced. For a preferred member, at most once in [`HAND_OVER_PAUSE`]; sooner, it is ignored.
+    /// Give the Lease up. With [`ReleaseReason::Layout`], it then names the layout that was announced. For a preferred
+    /// member, at most once in [`HAND_OVER_PAUSE`]; sooner, it is ignored.
     Release(ReleaseReason),
     /// All effects have ended, and none begins: the Lease may be released.
     HandedOver,

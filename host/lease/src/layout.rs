@@ -12,7 +12,7 @@ const GENERATION_MAX: u32 = 1_000_000_000;
 /// earlier one is never taken for the present one, although both divide alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
-    /// Zero: the Lease names no layout, as that of a group that has never had several shards.
+    /// Zero: the Lease lacks a layout, as that of a group that has never had several shards.
     pub generation: u32,
     pub division: Division,
 }

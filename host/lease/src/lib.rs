@@ -1,7 +1,7 @@
 //! Who of several replicas acts, by Leases of the Kubernetes API.
 //!
 //! ```text
-//!               Replica:
+//!               ReplicaLeases:
 //! member Leases ──watch──▶ Members ──Candidates, Task──▶ Election of each shard ──requests──▶ its Lease
 //!       ▲ Membership: the own one                          │ ▲ watch, answers
 //!                                                          ▼
@@ -13,8 +13,8 @@
 //! back in. Moments are those of a clock that counts while the machine sleeps ([`Environment::boot_now`]). Moments of
 //! two machines are never compared: a candidate counts from when it observed a Lease itself.
 //!
-//! Start at [`Replica`] and [`Election`], which list the rules, and [`Gate`], which states what they promise. `simulation` tests both
-//! with several replicas, pauses, partitions and edits by hand.
+//! Start at [`ReplicaLeases`] and [`Election`], which list the rules, and [`Gate`], which states what they promise.
+//! `simulation` tests them with several replicas, pauses, partitions, edits by hand and changed layouts.
 //!
 //! Its modules, lowest layer first; none imports from a layer above its own:
 //!
@@ -56,7 +56,7 @@ pub use record::{
     ANNOTATION_PREFIX, LEASE_DURATION_MAX, LeaseContent, LeaseRecord, NOTES_BYTES_MAX, Notes, NotesTooLarge,
     TRANSITIONS_MAX,
 };
-pub use replica::{LeaseName, Replica, ReplicaInput};
+pub use replica::{LeaseName, ReplicaInput, ReplicaLeases};
 pub use request::{LeaseAnswer, LeaseRequest, RequestId, RequestKind, Seen};
 pub use standing::{Obstacle, ReleaseReason, StandbyReason, Standing};
 pub use times::{LeaseTimes, PREFERRED_FIRST, TRY_SPACING};

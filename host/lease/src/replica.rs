@@ -1,4 +1,4 @@
-//! [`Replica`]: one process of a group: its own member Lease, what it knows of the others, and its elections.
+//! [`ReplicaLeases`]: one process of a group: its own member Lease, what it knows of the others, and its elections.
 
 mod contests;
 mod duties;
@@ -55,7 +55,7 @@ impl LeaseName {
     }
 }
 
-/// What happens to a [`Replica`].
+/// What happens to a [`ReplicaLeases`].
 #[derive(Debug, Clone)]
 pub enum ReplicaInput {
     /// Nothing but that time has passed.
@@ -64,7 +64,7 @@ pub enum ReplicaInput {
     Seen(LeaseName, Seen),
     /// All Leases that exist have been seen.
     Synced,
-    /// The answer to a request that [`Replica::step`] has returned.
+    /// The answer to a request that [`ReplicaLeases::step`] has returned.
     Answer(LeaseName, RequestId, LeaseAnswer),
     /// Whether this process could act. A holder that is no longer ready keeps acting.
     Ready(bool),
@@ -87,16 +87,16 @@ pub enum ReplicaInput {
 /// 1. Who holds the Lease of a shard acts for it, whatever others should. Shards go to members in equal shares, see
 ///    `assignment`; a member counts after it has been ready for [`READY_FOR`](crate::READY_FOR), or while it holds one.
 /// 2. One hand-over at a time: the first shard that is not where it should be moves, once all of them have a holder.
-/// 3. The Lease of the first shard names the layout in force. Each other one belongs to one layout, and is acquired only
-///    by a member for which this is the layout in force.
+/// 3. The Lease of the first shard names the layout in force. Each other one belongs to one layout, and is acquired
+///    only by a member for which this is the layout in force.
 /// 4. The holder of the first shard announces the next layout when all live members are configured for it. The holders
 ///    of others then release them. Once they do, or expire, it lets each belong to the next layout, and creates those
 ///    that are new; when all do, it releases the first one under the next layout.
 ///
-/// So nobody can acquire a shard of the next layout while somebody acts by the one before: what all Leases of the former
-/// belong to has changed, and their versions with it.
+/// So no member can acquire a shard of the next layout while another one acts by the one before: what all Leases of the
+/// former belong to has changed, and their versions with it.
 #[derive(Debug)]
-pub struct Replica {
+pub struct ReplicaLeases {
     identity: Arc<str>,
     pod: Arc<str>,
     times: LeaseTimes,
@@ -112,7 +112,7 @@ pub struct Replica {
     requests: Vec<(LeaseName, LeaseRequest)>,
 }
 
-impl Replica {
+impl ReplicaLeases {
     /// `identity` must be another one for each process: the name of the pod and a random number. `record` is what the
     /// process says about itself at first; `division` is what it is configured for.
     #[must_use]
@@ -122,11 +122,11 @@ impl Replica {
         times: LeaseTimes,
         division: Division,
         mut record: MemberRecord,
-    ) -> Replica {
+    ) -> ReplicaLeases {
         record.layout = division.to_string().into();
         let task = Task::Acquire(Layout::first(division));
         let first = Contest::new(now, Arc::clone(&identity), times, task);
-        Replica {
+        ReplicaLeases {
             membership: Membership::new(Arc::clone(&identity), times, &record),
             members: Members::new(Arc::clone(&identity), times),
             contests: Contests::new(first),

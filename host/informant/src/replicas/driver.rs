@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use informant_cache::{Division, Environment};
-use informant_lease::{Gate, LeaseAnswer, LeaseName, Notes, Replica, ReplicaInput, RequestId};
+use informant_lease::{Gate, LeaseAnswer, LeaseName, Notes, ReplicaInput, ReplicaLeases, RequestId};
 use tokio::sync::{mpsc, watch};
 
 use super::lease_watch::{LeaseNews, LeaseWatch, SeenLease};
@@ -31,7 +31,7 @@ pub(super) struct Driver {
     leases: LeaseApi,
     environment: Arc<dyn Environment>,
     group: Arc<str>,
-    replica: Replica,
+    replica: ReplicaLeases,
     requests: FuturesUnordered<Answered>,
     news: mpsc::UnboundedReceiver<LeaseNews>,
     commands: mpsc::UnboundedReceiver<Command>,
@@ -58,7 +58,7 @@ impl Driver {
         // A process that is restarted in its pod keeps the pod's name.
         let identity: Arc<str> = format!("{pod}_{:016x}", environment.random()).into();
         let now = environment.boot_now();
-        let replica = Replica::new(now, (Arc::clone(&identity), pod), times, Division::WHOLE, record);
+        let replica = ReplicaLeases::new(now, (Arc::clone(&identity), pod), times, Division::WHOLE, record);
         let status = GroupStatus {
             lease: format!("{}/{group}", leases.namespace()).into(),
             identity,

@@ -35,8 +35,8 @@ async fn handler_receives_present_objects_and_changes() {
         .unwrap();
     world.server.delete("v1/pods", "default", "web-0").unwrap();
     daemon.wait_for_events("recorder", "delete", 1.0).await;
-    // Other keys may be handled before or after the delete. The patch may have arrived before the add was delivered, and
-    // be coalesced into it.
+    // Other keys may be handled before or after the delete. The patch may have arrived before the add was delivered,
+    // and be coalesced into it.
     until("five events to be delivered or coalesced", async || {
         let delivered = daemon
             .metric(

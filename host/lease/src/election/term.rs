@@ -218,7 +218,7 @@ impl Election {
         }
     }
 
-    /// The group changes to another layout: the next renewal, which is due now, says so.
+    /// The group changes to another layout: the next renewal, which is due now, announces it.
     pub(super) fn announce(&mut self, next: Layout) {
         let term = self.phase.open_term().filter(|term| term.next != Some(next));
         if let Some(term) = term {

@@ -7,7 +7,7 @@ use informant_cache::{Division, Moment};
 
 use super::contests::Contest;
 use super::layouts::Agreed;
-use super::{LeaseName, Replica};
+use super::{LeaseName, ReplicaLeases};
 use crate::assignment::{Contender, assign, ranked};
 use crate::election::{Election, ElectionInput, Seal, Task};
 use crate::layout::Layout;
@@ -23,7 +23,7 @@ struct Shares {
     contenders: Vec<Contender>,
 }
 
-impl Replica {
+impl ReplicaLeases {
     /// The layout in force, as far as the Leases are known.
     #[must_use]
     pub fn layout(&self) -> Layout {
@@ -167,7 +167,7 @@ impl Replica {
         }
     }
 
-    /// Lets each election know what to do with its Lease while nobody holds it.
+    /// Lets each election know what to do with its Lease while that has no holder.
     fn set_tasks(&mut self, now: Moment, agreed: &Agreed, is_coordinator: bool) {
         let shards: Vec<u8> = self.contests.iter().map(|(shard, _)| shard).collect();
         for shard in shards {

@@ -9,13 +9,13 @@ use informant_cache::{Division, Moment, ShardHash};
 use crate::layout::Layout;
 use crate::replica::{LeaseName, ReplicaInput};
 use crate::standing::Standing;
-use crate::{Election, LeaseRequest, LeaseTimes, MemberRecord, Replica};
+use crate::{Election, LeaseRequest, LeaseTimes, MemberRecord, ReplicaLeases};
 
 #[derive(Debug)]
 pub(super) struct Process {
     pub(super) identity: Arc<str>,
     host: usize,
-    replica: Replica,
+    replica: ReplicaLeases,
     is_ready: bool,
     is_stopping: bool,
     /// The division that it is configured for.
@@ -51,7 +51,7 @@ impl Process {
             address: "".into(),
         };
         Process {
-            replica: Replica::new(now, (Arc::clone(&identity), pod), times, division, record),
+            replica: ReplicaLeases::new(now, (Arc::clone(&identity), pod), times, division, record),
             host,
             is_ready: false,
             is_stopping: false,

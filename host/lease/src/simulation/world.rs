@@ -386,7 +386,8 @@ impl World {
         self.after(self.times.retry / 10, Event::Look);
     }
 
-    /// All faults have ended long ago: the layout is the wanted one, and each process has as many shards as every other.
+    /// All faults have ended long ago: the layout is the wanted one, and each process has as many shards as every other
+    /// one.
     pub(super) fn look_at_shares(&mut self) {
         let now = self.now;
         let processes = || self.hosts.iter().filter_map(|host| host.process.as_ref());

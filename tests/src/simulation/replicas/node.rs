@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use informant_cache::{Division, Environment, Moment};
-use informant_lease::{Gate, LeaseContent, LeaseTimes, MemberRecord, Replica, ReplicaInput, Standing};
+use informant_lease::{Gate, LeaseContent, LeaseTimes, MemberRecord, ReplicaInput, ReplicaLeases, Standing};
 use tokio::sync::{Notify, mpsc, watch};
 
 use super::super::world::locked;
@@ -17,7 +17,7 @@ pub(super) struct Node {
     host: usize,
     environment: Arc<ProcessEnvironment>,
     network: Arc<Network>,
-    machines: Mutex<Replica>,
+    machines: Mutex<ReplicaLeases>,
     inbox: mpsc::UnboundedSender<ReplicaInput>,
     status: watch::Sender<Status>,
     wake: Notify,
@@ -53,7 +53,7 @@ impl Node {
             address: "".into(),
         };
         let now = environment.boot_now();
-        let machines = Replica::new(now, (identity, pod), times, Division::WHOLE, record);
+        let machines = ReplicaLeases::new(now, (identity, pod), times, Division::WHOLE, record);
         let status = Status::of(&machines);
         let node = Arc::new(Self {
             host,
@@ -129,7 +129,7 @@ impl Node {
 }
 
 impl Status {
-    fn of(machines: &Replica) -> Self {
+    fn of(machines: &ReplicaLeases) -> Self {
         let election = machines.first();
         Self {
             standing: election.standing(),
