@@ -182,7 +182,8 @@ impl Checker {
         server: &Server,
         gates: impl Iterator<Item = (&'p mut Process, Moment, bool)>,
     ) {
-        let (mut open, mut acts): (Vec<(Arc<str>, Layout, u8, u32)>, u64) = Default::default();
+        let mut open: Vec<(Layout, Term)> = Vec::new();
+        let mut acts = 0;
         for (process, local, is_paused) in gates {
             let mut epochs = BTreeMap::new();
             for (shard, layout, election) in process.held() {
@@ -191,7 +192,7 @@ impl Checker {
                 };
                 epochs.insert(shard, permit.epoch);
                 let keys = self.keys_of(layout.division, shard);
-                open.push((Arc::clone(&process.identity), layout, shard, permit.epoch));
+                open.push((layout, (shard, Arc::clone(&process.identity), permit.epoch)));
                 if acts & keys != 0 {
                     self.violate(Clause::OneGate, now, format!("gates are open: {open:?}"));
                 }

@@ -62,7 +62,7 @@ async fn only_objects_of_read_shards_are_stored_and_delivered() {
         delete(&server, &other);
         settle().await;
         assert_eq!(recorder.take(), [""; 0]);
-        assert_eq!(rig.names(), [mine.clone()]);
+        assert_eq!(rig.names(), std::slice::from_ref(&mine));
         assert_eq!(rig.informer.snapshot().shards(), reading(&[0]).shards.as_ref());
         for (request, left_out) in [("list", 1.0), ("watch", 3.0)] {
             let series =
@@ -95,7 +95,7 @@ async fn objects_of_a_lost_shard_are_forgotten_without_calls() {
 
     reconfigure(&rig, reading(&[0])).await;
     assert_eq!(recorder.take(), [""; 0]);
-    assert_eq!(rig.names(), [mine.clone()]);
+    assert_eq!(rig.names(), std::slice::from_ref(&mine));
     // It is deleted while another process reads it.
     delete(&server, &other);
     let next = names(1).nth(1).unwrap();
