@@ -1,6 +1,7 @@
 //! Objects of shards that another process reads from now on.
 
 use super::*;
+use crate::seeded_bug::SeededBug;
 
 fn forget(rig: &mut Rig, name: &str) {
     rig.store(PODS).delete(key(name));
@@ -69,4 +70,20 @@ fn source_syncs_without_forgotten_objects() {
     forget(&mut rig, "b");
     rig.answer(DeliveryOutcome::Ok);
     assert_eq!(rig.drain(), "synced initial\n");
+}
+
+#[test]
+fn seeded_bug_of_lost_shards_delivers_a_delete() {
+    let delivered = || {
+        let mut rig = Rig::new(options());
+        rig.set("a", 1);
+        rig.drain();
+        forget(&mut rig, "a");
+        rig.drain()
+    };
+    assert_eq!(delivered(), "");
+    assert_eq!(
+        SeededBug::LostShardDeletes.run_with(delivered),
+        "delete a@? reconfigured\n"
+    );
 }
