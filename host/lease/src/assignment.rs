@@ -39,9 +39,9 @@ pub(crate) fn assign(holders: &[Option<Arc<str>>], contenders: &[Contender]) -> 
         if contender.is_none() {
             // The shares of those that may not get more are not full, and stay so.
             contender = growing().min_by_key(|contender| shares.taken(&contender.identity));
-            contender
-                .iter()
-                .for_each(|contender| shares.take_more(&contender.identity));
+            if let Some(contender) = contender {
+                shares.take_more(&contender.identity);
+            }
         }
         *to = contender.map(|contender| Arc::clone(&contender.identity));
     }
@@ -64,7 +64,7 @@ fn has(contenders: &[Contender], identity: &Arc<str>) -> bool {
 /// How many shards each member has got, and how many it may have.
 struct Shares {
     by_member: BTreeMap<Arc<str>, usize>,
-    /// Everybody gets this many.
+    /// Each gets this many.
     all: usize,
     /// So many members get one more.
     more: usize,

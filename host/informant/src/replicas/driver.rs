@@ -106,7 +106,7 @@ impl Driver {
                     self.step(ReplicaInput::Answer(name, id, answer));
                 }
                 command = self.commands.recv() => match command {
-                    Some(command) => self.obey(command),
+                    Some(command) => self.handle(command),
                     None => return,
                 },
                 Some(news) = self.news.recv() => self.saw(news),
@@ -117,7 +117,7 @@ impl Driver {
         self.publish();
     }
 
-    fn obey(&mut self, command: Command) {
+    fn handle(&mut self, command: Command) {
         self.step(match command {
             Command::Ready(is_ready) => ReplicaInput::Ready(is_ready),
             Command::Digest(digest) => ReplicaInput::Digest(digest),

@@ -24,18 +24,6 @@ struct Shares {
 }
 
 impl ReplicaLeases {
-    /// The layout in force, as far as the Leases are known.
-    #[must_use]
-    pub fn layout(&self) -> Layout {
-        self.agreed().layout
-    }
-
-    /// The layout that the group changes to.
-    #[must_use]
-    pub fn next_layout(&self) -> Option<Layout> {
-        self.agreed().next
-    }
-
     /// Takes part in the election of a shard from now on.
     pub(super) fn contest(&mut self, now: Moment, shard: u8) {
         if self.contests.get(shard).is_some() {
@@ -220,33 +208,30 @@ impl ReplicaLeases {
     /// The holder of the first shard announces the next layout, and puts it into force.
     fn change_layout(&mut self, now: Moment, agreed: &Agreed) {
         let Some(next) = agreed.next else {
-            let wanted = self
-                .wanted_by_all(now)
-                .filter(|wanted| *wanted != agreed.layout.division);
-            if let Some(division) = wanted {
-                let next = self.newest_layout(agreed).next(division);
+            if self.division != agreed.layout.division && self.all_want_own(now) {
+                let next = self.newest_layout(agreed).next(self.division);
                 self.tell(now, 0, ElectionInput::NextLayout(next));
             }
             return;
         };
-        let others = 1..agreed.layout.division.shards.max(next.division.shards);
+        let mut others = 1..agreed.layout.division.shards.max(next.division.shards);
         let is_sealed = |shard| {
             let lease = self.election(shard).and_then(Election::lease);
             lease.is_some_and(|lease| lease.content.layout == next && lease.content.is_released())
         };
-        if others.clone().all(is_sealed) || seeded_bug(SeededBug::LayoutChangedTooEarly) {
+        if others.all(is_sealed) || seeded_bug(SeededBug::LayoutChangedTooEarly) {
             self.tell(now, 0, ElectionInput::Release(ReleaseReason::Layout));
         }
     }
 
-    /// What all live members are configured for, if it is the same.
-    fn wanted_by_all(&self, now: Moment) -> Option<Division> {
+    /// Whether all live members are configured for the same as this one. What its own Lease says about it does not
+    /// count: that may have been edited by hand.
+    fn all_want_own(&self, now: Moment) -> bool {
         let mut wanted = self
             .members
             .live(now)
             .map(|member| Division::parse(&member.record.layout));
-        let first = wanted.next().flatten()?;
-        wanted.all(|other| other == Some(first)).then_some(first)
+        wanted.all(|wanted| wanted == Some(self.division))
     }
 
     /// A layout of the highest generation that is known.
