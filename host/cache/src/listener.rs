@@ -83,6 +83,7 @@ mod requeue_after;
 mod reselect;
 mod resume;
 mod retry;
+mod shards;
 mod slots;
 mod sources;
 mod state;
@@ -111,6 +112,7 @@ pub use self::requeue_after::{RequeueChanges, RequeueTimer, SlowedKey, Triggered
 pub use self::reselect::{ChangedSelection, Selected};
 pub use self::resume::{OpenKey, OpenKeys, ResumeState, Vanished};
 pub use self::retry::RetriedKey;
+pub use self::shards::{GainedShard, HeldShards};
 pub use self::stats::{InFlight, ListenerCounters, ListenerStats};
 pub use crate::delivery::accepted_states::AcceptedStates;
 pub use crate::delivery::beginning::{Beginning, TAKEOVER_LAG_MAX, Takeover};
@@ -130,6 +132,7 @@ pub use crate::delivery::{
 
 use self::queue::Queue;
 use self::replay::ReplayGate;
+use self::shards::Shards;
 use self::sources::AttachedSources;
 use self::waits::Waits;
 use crate::delivery::dead_letters::DeadLetters;
@@ -220,6 +223,7 @@ struct Listener {
     /// Runs of timers that have ended, with whether they were accepted, and were not yet reported to the callback.
     ended_ticks: Vec<(Arc<Tick>, bool)>,
     replay_gate: ReplayGate,
+    shards: Shards,
 }
 
 impl Listener {
@@ -247,6 +251,7 @@ impl Listener {
             newly_synced: Vec::new(),
             ended_ticks: Vec::new(),
             replay_gate: ReplayGate::default(),
+            shards: Shards::default(),
             options,
         }
     }

@@ -61,6 +61,35 @@ pub struct InformerSection {
     pub durable: Option<Durable>,
     /// Whether readiness depends on its first sync.
     pub required: Required,
+    /// How its objects are divided among the replicas; `None`: each replica that needs it reads all of them. That
+    /// follows from the whole file: from `[ha]`, and from what the plugins of the informer need.
+    pub shard_by: Option<ShardKey>,
+}
+
+/// What decides which shard an object belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShardKey {
+    /// Its namespace: related objects are in one shard.
+    Namespace,
+    /// Its namespace and name: for few namespaces with many objects.
+    Name,
+}
+
+const SHARD_BY: [(&str, Option<ShardKey>); 3] = [
+    ("namespace", Some(ShardKey::Namespace)),
+    ("name", Some(ShardKey::Name)),
+    ("none", None),
+];
+
+impl ShardKey {
+    /// As in `shard-by`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ShardKey::Namespace => "namespace",
+            ShardKey::Name => "name",
+        }
+    }
 }
 
 impl InformerSection {
@@ -79,6 +108,16 @@ pub(crate) fn read(table: &Table<'_>) -> Option<InformerSection> {
     let section = read_keys(table);
     table.finish(PLANNED);
     section
+}
+
+/// `shard-by`, as written. Call it before [`read`], which reports keys that were not read.
+pub(crate) fn read_shard_by(table: &Table<'_>) -> Option<Located<Option<ShardKey>>> {
+    let text = table.string("shard-by")?;
+    let value = table.word("shard-by", &text, &SHARD_BY)?;
+    Some(Located {
+        value,
+        position: text.position,
+    })
 }
 
 fn read_keys(table: &Table<'_>) -> Option<InformerSection> {
@@ -106,6 +145,8 @@ fn read_keys(table: &Table<'_>) -> Option<InformerSection> {
         cache_bytes_max: cache::read_max_bytes(table),
         durable: state::read_durable(table, resource.as_ref().map(|resource| resource.value.as_str())),
         required: read_required(table, Required::Once),
+        // Known when the whole file has been read.
+        shard_by: None,
         exclude: resources::read_exclude(table, &exclude_entries),
         exclude_entries,
         resource: resource.and_then(|resource| resources::read(table, &resource))?,

@@ -16,7 +16,7 @@
 //! listen pointers resources script_runners state cache http allow_http plugins timers
 //! allow cluster health informer
 //! admin ha plugin
-//! references
+//! references sharding
 //! ```
 //!
 //! - `source`, `problem`: a text with positions, and what is wrong in it.
@@ -25,7 +25,7 @@
 //! - One module for each section, with what belongs to it: `admin`, `cache`, `cluster`, `ha`, `health`, `http`,
 //!   `informer`, `plugin`, `plugins`, `script_runners`, `state`; `allow`, `allow_http`, `listen`, `pointers` and
 //!   `resources` read parts of them.
-//! - `references`: checks across sections.
+//! - `references`: checks across sections; `sharding`: what is divided among several replicas.
 
 mod admin;
 mod allow;
@@ -46,6 +46,7 @@ mod problem;
 mod references;
 mod resources;
 mod script_runners;
+mod sharding;
 mod source;
 mod state;
 mod table;
@@ -63,10 +64,10 @@ pub use admin::{
 pub use allow::InformerGrantPositions;
 pub use cache::CacheSection;
 pub use cluster::ClusterSection;
-pub use ha::{HaSection, HaSpeed};
+pub use ha::{HaHash, HaSection, HaSpeed};
 pub use health::{HEALTH_LISTEN_DEFAULT, HealthSection};
 pub use http::HttpSection;
-pub use informer::InformerSection;
+pub use informer::{InformerSection, ShardKey};
 pub use name::validate_name;
 pub use plugin::{PluginPositions, PluginSection};
 pub use plugins::PluginsSection;
@@ -78,6 +79,7 @@ pub use source::{FilePosition, Located, SourceFile, TextHash};
 pub use state::{Durable, KeyStore, StateSection, StateStore};
 pub use units::{parse_duration, show_duration, show_size};
 
+use sharding::WrittenKeys;
 use table::{Reporter, Table};
 
 #[derive(Debug, Clone)]
@@ -98,6 +100,8 @@ pub struct Config {
     pub all_plugins: PluginsSection,
     pub informers: BTreeMap<String, InformerSection>,
     pub plugins: BTreeMap<String, PluginSection>,
+    /// See [`runs_once`](Self::runs_once).
+    runs_once: BTreeMap<String, String>,
     pub hash: TextHash,
     /// Problems that do not make the configuration invalid.
     pub warnings: Vec<Problem>,
@@ -179,6 +183,13 @@ impl Config {
         all.filter(move |name| informer.clusters.is_empty() || named(name))
     }
 
+    /// The plugins that run on one replica for all objects although `[ha]` has `shards`, each with the reason: "it has
+    /// timers".
+    #[must_use]
+    pub fn runs_once(&self) -> &BTreeMap<String, String> {
+        &self.runs_once
+    }
+
     /// Whether clusters have names.
     #[must_use]
     pub fn has_named_clusters(&self) -> bool {
@@ -199,10 +210,7 @@ fn folder_of(path: &Path) -> &Path {
 }
 
 fn read(root: &Table<'_>) -> Config {
-    let informers: BTreeMap<_, _> = sections(root, "informer")
-        .into_iter()
-        .filter_map(|(name, table)| Some((name, informer::read(&table)?)))
-        .collect();
+    let (mut informers, shard_keys) = read_informers(root);
     let has_durable = informers.values().any(|informer| informer.durable.is_some());
     let state = state::read(root, has_durable);
     let script_runners = script_runners::read(root);
@@ -225,6 +233,7 @@ fn read(root: &Table<'_>) -> Config {
     let admin = admin::read(root, &clusters);
     let ha = ha::read(root, &clusters);
     references::check_state(root, &state, ha.is_some(), has_durable);
+    let runs_once = sharding::divide(root, ha.as_ref(), &shard_keys, &mut informers, &mut plugins);
     let config = Config {
         path: root.reporter().file().path().to_owned(),
         health: health::read(root, admin.listen),
@@ -238,11 +247,21 @@ fn read(root: &Table<'_>) -> Config {
         all_plugins: plugins::read(root),
         informers,
         plugins,
+        runs_once,
         hash: root.reporter().file().hash(),
         warnings: Vec::new(),
     };
     root.finish(&[]);
     config
+}
+
+fn read_informers(root: &Table<'_>) -> (BTreeMap<String, InformerSection>, WrittenKeys) {
+    let (mut informers, mut shard_keys) = (BTreeMap::new(), WrittenKeys::new());
+    for (name, table) in sections(root, "informer") {
+        shard_keys.extend(informer::read_shard_by(&table).map(|key| (name.clone(), key)));
+        informers.extend(informer::read(&table).map(|section| (name, section)));
+    }
+    (informers, shard_keys)
 }
 
 /// The tables `[kind.NAME]`; reports invalid names.

@@ -71,6 +71,8 @@ const CONTINUATION: [(&str, ReplayPolicy); 2] =
 pub struct PluginSection {
     /// What it means.
     pub spec: PluginSpec,
+    /// Why one replica has to run it for all objects, if its own section shows that.
+    pub(crate) runs_once: Option<&'static str>,
     /// Where that is written.
     pub positions: PluginPositions,
 }
@@ -140,6 +142,7 @@ fn read_keys(
     let selection = read_selection(table);
     let config = read_config(table);
     let allow = allow::read(table);
+    let run_once = table.boolean("run-once").unwrap_or(false);
     let spec = PluginSpec {
         name: name.to_owned(),
         sha256: read_sha256(table),
@@ -177,7 +180,10 @@ fn read_keys(
         allow_events: allow.events,
         identity: read_identity(table),
         content: component.as_ref()?.value.clone(),
+        // Known when the whole file has been read.
+        is_divided: false,
     };
+    let runs_once = why_once(table, &spec, run_once);
     let positions = PluginPositions {
         section: table.position(),
         component: component?.position,
@@ -188,7 +194,24 @@ fn read_keys(
         allow_informers: allow.informers.into_iter().map(|written| written.positions).collect(),
         allow_http: allow.http.iter().map(|grant| grant.position).collect(),
     };
-    Some(PluginSection { spec, positions })
+    Some(PluginSection {
+        spec,
+        runs_once,
+        positions,
+    })
+}
+
+/// Why one replica has to run it. Its timers, and what it remembers, exist once. The manifest may have more of them.
+fn why_once(table: &Table<'_>, spec: &PluginSpec, run_once: bool) -> Option<&'static str> {
+    let limits = table.is_table("limits").then(|| table.table("limits")).flatten();
+    let has_kv = limits.is_some_and(|limits| limits.has("kv"));
+    let reasons = [
+        (run_once, "`run-once` is set"),
+        (!spec.timers.is_empty(), "it has timers"),
+        (has_kv, "it has `limits.kv`"),
+        (spec.informers.is_empty(), "it has no informers"),
+    ];
+    reasons.iter().find_map(|(holds, why)| holds.then_some(*why))
 }
 
 /// `component = "NAME.wasm"` or `script = "NAME.js"`.

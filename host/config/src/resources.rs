@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use informant_spec::{Exclude, ResourceName, ResourcePattern};
+use informant_spec::{Exclude, GroupVersionResource, ResourceName, ResourcePattern};
 
 use crate::source::Located;
 use crate::table::Table;
@@ -22,6 +22,20 @@ impl Resources {
         match self {
             Self::One(name) => name.text(),
             Self::Several(pattern) => pattern.to_string(),
+        }
+    }
+
+    /// Whether these are namespaces, as far as that can be known without discovery.
+    #[must_use]
+    pub fn is_namespaces(&self) -> bool {
+        match self {
+            Self::One(ResourceName::Exact(resource)) => *resource == GroupVersionResource::new("", "v1", "namespaces"),
+            Self::One(ResourceName::Loose { name, rest }) => {
+                let mut names = ["namespaces", "namespace", "ns"].into_iter();
+                let is_core = rest.is_empty() || rest == "v1";
+                is_core && names.any(|known| name.eq_ignore_ascii_case(known))
+            }
+            Self::Several(_) => false,
         }
     }
 }

@@ -331,7 +331,7 @@ fn stand_by(registry: &StatusRegistry, environment: &Arc<dyn Environment>) -> Ar
     registry.set_not_joined("it has just started".into());
     // Before the first source begins.
     ha::keep_deletes(registry.catalog(), environment.now());
-    Arc::new(ProcessGate::closed(Arc::clone(environment)))
+    Arc::new(ProcessGate::closed(registry.catalog().clone(), Arc::clone(environment)))
 }
 
 /// The host of all plugins, on the runtime of the guests.

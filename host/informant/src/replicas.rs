@@ -1,4 +1,4 @@
-//! The replicas of one Informant, of which one acts: Leases of Informant's own cluster say which.
+//! The replicas of one Informant: Leases of Informant's own cluster say which of them acts for what.
 //!
 //! ```text
 //! Leases ──informer──▶ Driver: ReplicaLeases ──requests──▶ Leases
@@ -17,10 +17,10 @@ mod secret_api;
 
 use std::sync::Arc;
 
-use informant_cache::Environment;
+use informant_cache::{Division, Environment};
 use informant_config::HaSpeed;
 use informant_informer::ClusterClient;
-use informant_lease::{Gate, LeaseContent, LeaseTimes, Member, MemberRecord, Notes, Standing};
+use informant_lease::{Gate, Layout, LeaseContent, LeaseTimes, Member, MemberRecord, Notes, Standing};
 use tokio::sync::{mpsc, watch};
 
 pub(crate) use self::lease_api::LeaseApi;
@@ -41,6 +41,8 @@ pub(crate) struct GroupParts {
     /// The name of this replica's pod.
     pub(crate) pod: Arc<str>,
     pub(crate) times: LeaseTimes,
+    /// Into how many shards this replica is configured to divide the work.
+    pub(crate) division: Division,
     /// What this replica says about itself at first.
     pub(crate) record: MemberRecord,
     pub(crate) environment: Arc<dyn Environment>,
@@ -68,6 +70,12 @@ pub(crate) struct GroupStatus {
     pub(crate) named_is_live: bool,
     /// What the Lease said when this process acquired it.
     pub(crate) predecessor: Option<LeaseContent>,
+    /// Into how many shards the work is divided now.
+    pub(crate) layout: Layout,
+    /// The layout that follows, while the replicas change to it.
+    pub(crate) next_layout: Option<Layout>,
+    /// Each shard, in order; the first one is what the fields above are about.
+    pub(crate) shards: Vec<ShardStatus>,
     /// All replicas whose Leases exist, by name.
     pub(crate) members: Vec<Member>,
     /// Another process that writes the Lease of this replica's pod.
@@ -78,6 +86,25 @@ pub(crate) struct GroupStatus {
     pub(crate) ignored: u64,
     /// The process stops, and has released what it held.
     pub(crate) has_ended: bool,
+}
+
+/// A part of the work, by its Lease.
+#[derive(Clone, Debug)]
+pub(crate) struct ShardStatus {
+    pub(crate) shard: u8,
+    /// What this process is for it.
+    pub(crate) standing: Standing,
+    /// The layout by which this process acts; none while it does not.
+    pub(crate) layout: Option<Layout>,
+    /// The live replica in the Lease: the identity of its process.
+    pub(crate) holder: Option<Arc<str>>,
+    /// How often the Lease was acquired.
+    pub(crate) transitions: u32,
+    /// The Lease as it was last observed.
+    pub(crate) content: Option<LeaseContent>,
+    /// What the Lease said when this process acquired it.
+    pub(crate) predecessor: Option<LeaseContent>,
+    pub(crate) gate: Gate,
 }
 
 impl Group {
@@ -120,20 +147,20 @@ impl Group {
         self.send(Command::Digest(digest));
     }
 
-    /// What the Lease carries for a successor, while this process holds it.
-    pub(crate) fn set_notes(&self, notes: Notes) {
-        self.send(Command::Notes(notes));
+    /// What the Lease of a shard carries for a successor, while this process holds it.
+    pub(crate) fn set_notes(&self, shard: u8, notes: Notes) {
+        self.send(Command::Notes(shard, notes));
     }
 
-    /// Gives the Lease up forever, and leaves the group. The status is then [`Standing::HandingOver`], until
+    /// Gives all Leases up forever, and leaves the group. The shards are then [`Standing::HandingOver`], until
     /// [`handed_over`](Self::handed_over).
     pub(crate) fn leave(&self) {
         self.send(Command::Stop);
     }
 
-    /// All effects of this process have ended, and none begins.
-    pub(crate) fn handed_over(&self) {
-        self.send(Command::HandedOver);
+    /// All effects of this process for a shard have ended, and none begins.
+    pub(crate) fn handed_over(&self, shard: u8) {
+        self.send(Command::HandedOver(shard));
     }
 
     fn send(&self, command: Command) {

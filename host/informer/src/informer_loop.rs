@@ -26,7 +26,7 @@ use informant_cache::seeded_bug::{SeededBug, seeded_bug};
 use informant_cache::{
     Batch, DeltaFifo, Environment, KeptDeletes, ListenerHandle, Moment, ShardFilter, StoreWriter, VersionGuard,
 };
-use informant_object::{Key, Object, SourceId};
+use informant_object::{Key, Object, SourceId, VersionRef};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -189,6 +189,14 @@ impl InformerLoop {
     /// Returns whether a batch became full and was processed.
     async fn receive_one(&mut self, update: Update, received: Moment) -> bool {
         match update {
+            Update::Event {
+                kind: EventKind::Deleted,
+                object,
+            } if self.is_of_other_shard(object.key()) => {
+                self.see(object.version());
+                self.keep_others_delete(object, received);
+                false
+            }
             Update::Event { kind, object } => {
                 self.queued_bytes += object.size_bytes();
                 self.queue(kind, object, received);
@@ -204,12 +212,11 @@ impl InformerLoop {
                 false
             }
             Update::Bookmark(version) => {
-                self.guard.bookmark(version.as_ref());
+                self.see(version.as_ref());
                 // Wrong: an event after the bookmark may be older, where the progress is ahead of the events.
                 if let (true, Some(number)) = (seeded_bug(SeededBug::BookmarkHidesEvents), version.as_ref().number()) {
                     self.guard.resume_from(number);
                 }
-                self.parts.fifo.bookmark(version.as_ref());
                 false
             }
             Update::Replace(list) => {
@@ -218,6 +225,12 @@ impl InformerLoop {
                 true
             }
         }
+    }
+
+    /// The source has sent everything up to this version.
+    fn see(&mut self, version: VersionRef<'_>) {
+        self.guard.bookmark(version);
+        self.parts.fifo.bookmark(version);
     }
 
     /// Processes everything in the queue, batch by batch.

@@ -192,6 +192,13 @@ impl ReplicaLeases {
         self.contests.iter().map(|(shard, contest)| (shard, &contest.election))
     }
 
+    /// The layout in force, as the Leases say, and the next one while the group changes to it.
+    #[must_use]
+    pub fn layout(&self) -> (Layout, Option<Layout>) {
+        let agreed = self.agreed();
+        (agreed.layout, agreed.next)
+    }
+
     #[must_use]
     pub fn members(&self) -> &Members {
         &self.members

@@ -169,6 +169,7 @@ impl PluginContext {
             series,
             observed,
             gate,
+            config.spec.is_divided,
         ));
         let (waker, abort) = (Arc::new(ActorWaker::default()), CancellationToken::new());
         let parts = PluginParts {
@@ -251,7 +252,7 @@ impl PluginContext {
             self.set_paused(paused.then_some(PausedBy::Section));
         }
         self.outcomes.set_on_failure(config.spec.on_failure);
-        self.effects.set_dry_run(config.spec.is_dry_run);
+        self.effects.configure(&config.spec);
         self.capabilities.configure(&config.spec, &config.grants, now);
         *lock(&self.config) = Arc::clone(config);
     }

@@ -4,7 +4,8 @@
 //! `kv` stay in an overlay, and HTTP requests other than GET and HEAD are not sent. Each of these is recorded here. An
 //! [observer](crate::observed::PluginObserver) receives them at once, and those that are not withheld.
 //!
-//! Effects begin only while this process [acts](ActingGate), and while the plugin does not stand by.
+//! Effects begin only while this process [acts](ActingGate) for the object whose event led to them, and while the plugin
+//! does not stand by.
 
 pub(crate) mod acting;
 mod metrics;
@@ -15,8 +16,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use informant_cache::Environment;
+use informant_object::{KeyRef, SourceId};
+use informant_spec::PluginSpec;
 
-use self::acting::{ActingGate, NotActing};
+use self::acting::{ActingGate, ActsFor, NotActing};
 use crate::observed::{Effect, EffectKind, KubernetesEvent, Observed};
 use crate::sync::lock;
 use crate::text::truncated_at;
@@ -28,6 +31,9 @@ pub(crate) const EFFECTS_MAX: usize = 1_000;
 
 /// Bytes of each text of an effect: 1 KiB. The rest is cut.
 pub(crate) const EFFECT_TEXT_BYTES_MAX: usize = 1 << 10;
+
+/// The object whose event led to an effect or a call, and its source. None: there is none, or it is not known.
+pub(crate) type About<'a> = Option<(SourceId, KeyRef<'a>)>;
 
 /// The effects that one plugin had in dry run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,6 +52,8 @@ pub(crate) struct Effects {
     /// None: it is always open.
     gate: Option<Arc<dyn ActingGate>>,
     is_standby: AtomicBool,
+    /// Whether its objects are divided among replicas.
+    is_divided: AtomicBool,
     /// The number of the dry run; 0: there is none.
     run: AtomicU64,
     recorded: Mutex<Recorded>,
@@ -68,10 +76,13 @@ impl Effects {
         series: Arc<EffectSeries>,
         observed: Observed,
         gate: Option<Arc<dyn ActingGate>>,
+        is_divided: bool,
     ) -> Effects {
+        let is_closed = |gate: &Arc<dyn ActingGate>| gate.remaining(acts_for(is_divided, None)).is_none();
         let effects = Effects {
             env: Arc::clone(env),
-            is_standby: AtomicBool::new(gate.as_ref().is_some_and(|gate| gate.remaining().is_none())),
+            is_standby: AtomicBool::new(gate.as_ref().is_some_and(is_closed)),
+            is_divided: AtomicBool::new(is_divided),
             gate,
             run: AtomicU64::new(0),
             recorded: Mutex::default(),
@@ -82,17 +93,23 @@ impl Effects {
         effects
     }
 
+    /// Works with this section from now on.
+    pub(crate) fn configure(&self, spec: &PluginSpec) {
+        self.is_divided.store(spec.is_divided, Ordering::Release);
+        self.set_dry_run(spec.is_dry_run);
+    }
+
     /// Whether an effect of this kind may begin now, and how long it may take. Ask right before it begins.
-    pub(crate) fn admit(&self, kind: EffectKind) -> Result<Duration, NotActing> {
-        self.remaining().ok_or_else(|| {
+    pub(crate) fn admit(&self, kind: EffectKind, about: About<'_>) -> Result<Duration, NotActing> {
+        self.remaining(about).ok_or_else(|| {
             self.series.count_refused(kind.as_str());
             NotActing
         })
     }
 
     /// Whether what a call has changed may take effect.
-    pub(crate) fn admit_call(&self) -> bool {
-        let may_act = self.may_act();
+    pub(crate) fn admit_call(&self, about: About<'_>) -> bool {
+        let may_act = self.may_act(about);
         if !may_act {
             self.series.count_refused("call");
         }
@@ -105,15 +122,15 @@ impl Effects {
     }
 
     /// Whether the plugin may be called, and have effects.
-    pub(crate) fn may_act(&self) -> bool {
-        self.remaining().is_some()
+    pub(crate) fn may_act(&self, about: About<'_>) -> bool {
+        self.remaining(about).is_some()
     }
 
-    fn remaining(&self) -> Option<Duration> {
+    fn remaining(&self, about: About<'_>) -> Option<Duration> {
         match &self.gate {
             _ if self.is_standby() => None,
             None => Some(Duration::MAX),
-            Some(gate) => gate.remaining(),
+            Some(gate) => gate.remaining(acts_for(self.is_divided.load(Ordering::Acquire), about)),
         }
     }
 
@@ -227,6 +244,15 @@ impl Effects {
     }
 }
 
+/// What the gate is asked for. A plugin that is not divided acts for all objects or for none.
+fn acts_for(is_divided: bool, about: About<'_>) -> ActsFor<'_> {
+    match about {
+        _ if !is_divided => ActsFor::Whole,
+        Some((source, key)) => ActsFor::Object(source, key),
+        None => ActsFor::AnyShard,
+    }
+}
+
 /// The beginning of a document.
 pub(crate) fn beginning(document: &[u8]) -> String {
     // One more shows that it was cut.
@@ -237,7 +263,7 @@ pub(crate) fn beginning(document: &[u8]) -> String {
 #[cfg(test)]
 pub(crate) fn withheld(is_dry_run: bool) -> Effects {
     let env: Arc<dyn Environment> = Arc::new(crate::testing::TokioTime);
-    Effects::new(is_dry_run, &env, Arc::default(), Observed::default(), None)
+    Effects::new(is_dry_run, &env, Arc::default(), Observed::default(), None, false)
 }
 
 #[cfg(test)]

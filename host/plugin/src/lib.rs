@@ -115,7 +115,7 @@ pub use component::roles::{Role, Roles};
 pub use component::runner::{Compiling, RunnerSource, RunnerSources, RunnerStatus};
 pub use component::script::script_component;
 pub use effects::EffectList;
-pub use effects::acting::{ActingGate, NotActing};
+pub use effects::acting::{ActingGate, ActsFor, NotActing};
 pub use engine::compile::{ChildCompiler, CompileLimits, Compiler, compile_worker};
 pub use engine::trap::{TrapKind, TrapReport, trap_report_lines};
 pub use error::{HostError, LoadError, LoadProblem, ManifestError, RunnerProblem};

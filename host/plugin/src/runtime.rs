@@ -255,6 +255,7 @@ impl Runtime {
                 Arc::default(),
                 Observed::default(),
                 None,
+                false,
             )),
             waker: &Arc::default(),
         };

@@ -81,6 +81,9 @@ pub struct PluginSpec {
     pub is_dry_run: bool,
     /// Whether readiness waits for it.
     pub required: Required,
+    /// Whether its objects are divided among the replicas: it is called in each of them, for the objects of that
+    /// replica's shards.
+    pub is_divided: bool,
 }
 
 impl PluginSpec {
@@ -123,6 +126,7 @@ impl PluginSpec {
             paused: false,
             is_dry_run: false,
             required: Required::No,
+            is_divided: false,
         }
     }
     /// Whether it may make any call to the cluster.

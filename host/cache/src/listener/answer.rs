@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use informant_object::{KeyRef, SourceId};
+use informant_object::{Key, KeyRef, SourceId};
 
 use crate::Moment;
 use crate::delivery::Awaited;
@@ -51,6 +51,7 @@ impl Listener {
         self.queue.suspects.ended(token, true, now);
         let Some(id) = self.queue.answered(token) else { return };
         self.queue.space_from_end(id, now);
+        let key = self.divided_key(id);
         let slot = self.queue.slots.get_mut(id);
         let (source, lane) = (slot.source, slot.lane);
         // Without the body there was no call.
@@ -107,6 +108,16 @@ impl Listener {
         if owed_to_sync {
             self.attempted(source, lane, now);
         }
+        if let Some(key) = key {
+            self.drop_elsewhere(source, key.as_ref());
+        }
+    }
+
+    /// The key of a slot, if another process may handle it meanwhile.
+    fn divided_key(&self, id: SlotId) -> Option<Key> {
+        let slot = self.queue.slots.get(id);
+        let key = slot.key().filter(|_| self.is_divided())?;
+        self.is_elsewhere(slot.source, key).then(|| key.to_key())
     }
 
     /// The slot's call cost the handler its instance.
@@ -166,12 +177,16 @@ impl Listener {
     pub(super) fn give_back(&mut self, token: DeliveryToken) {
         self.queue.suspects.ended(token, false, Moment::ZERO);
         let Some(id) = self.queue.answered(token) else { return };
+        let (source, key) = (self.queue.slots.get(id).source, self.divided_key(id));
         if self.is_outdated_synced(id) {
             self.queue.counters.delivered -= 1;
             self.drop_outdated(id);
         } else {
             self.was_not_called(id);
             self.queue.give_back(id);
+        }
+        if let Some(key) = key {
+            self.drop_elsewhere(source, key.as_ref());
         }
     }
 
@@ -181,6 +196,7 @@ impl Listener {
         self.queue.suspects.ended(token, true, now);
         let Some(id) = self.queue.answered(token) else { return };
         self.queue.space_from_end(id, now);
+        let key = self.divided_key(id);
         let slot = self.queue.slots.get_mut(id);
         let (source, lane) = (slot.source, slot.lane);
         let owed_to_sync = std::mem::take(&mut slot.first.owed_to_sync);
@@ -197,6 +213,9 @@ impl Listener {
         }
         if owed_to_sync {
             self.attempted(source, lane, now);
+        }
+        if let Some(key) = key {
+            self.drop_elsewhere(source, key.as_ref());
         }
     }
 

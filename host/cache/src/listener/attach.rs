@@ -18,6 +18,7 @@ impl Listener {
         }
         self.queue.slots.lane_map.attached(source);
         self.sources.add(source, snapshot.clone(), now);
+        self.await_shards(source, None);
         if seeded_bug(SeededBug::SyncedDeliveredFirst) {
             let synced = State::new(What::Synced, Why::Shown, Reason::Initial, now);
             self.queue.enqueue((source, 0), Known::Nothing, synced);
@@ -66,6 +67,7 @@ impl Listener {
         self.queue.counters.requeues_dropped += self.requeues.detach(source);
         self.newly_synced.retain(|other| *other != source);
         self.ungate(source);
+        self.forget_shards_of(source);
         if let Some(state) = self.sources.remove(source) {
             let lane_of = |key: KeyRef<'_>| self.queue.slots.lane_map.of(source, key);
             self.queue.counters.discarded += undelivered(&state, lane_of) as u64;

@@ -259,7 +259,8 @@ impl Listener {
         if chunk_ends {
             self.sources.rotate_cursors(lane);
         }
-        if self.queue.slots.lane_map.of(source, object.key()) != lane {
+        let is_other = self.queue.slots.lane_map.of(source, object.key()) != lane;
+        if is_other || self.is_elsewhere(source, object.key()) {
             return CursorStep::PassedOver;
         }
         let subject = Subject::Object(source, object.key());

@@ -45,7 +45,7 @@ impl Listener {
         }
     }
 
-    fn push_change(&mut self, source: SourceId, change: &ObjectChange) {
+    pub(super) fn push_change(&mut self, source: SourceId, change: &ObjectChange) {
         match &change.kind {
             ChangeKind::Add(object) => self.accept(source, change, What::Is(object.clone()), None),
             ChangeKind::Update { old, new } if old.uid() != new.uid() && !seeded_bug(SeededBug::UpdateAcrossUids) => {
@@ -75,7 +75,7 @@ impl Listener {
     }
 
     /// Another process calls the handler for the key from now on: what is pending of it is dropped.
-    fn forget(&mut self, source: SourceId, key: KeyRef<'_>) {
+    pub(super) fn forget(&mut self, source: SourceId, key: KeyRef<'_>) {
         self.queue.hand_over(source, key);
         self.letters.record_success(source, key);
         let requeue = self.requeues.remove(source, key);
@@ -85,6 +85,10 @@ impl Listener {
     /// Accepts a state that followed `old` in the store.
     fn accept(&mut self, source: SourceId, change: &ObjectChange, what: What, old: Option<&Object>) {
         self.queue.counters.accepted += 1;
+        if self.is_divided() && self.is_anothers(source, change, &what) {
+            self.queue.counters.handed_over += 1;
+            return;
+        }
         let why = match change.reason.is_change() {
             true => Why::Changed,
             false => Why::Resync,
@@ -123,6 +127,14 @@ impl Listener {
         let stored = self.sources.get(source).map(|of| &of.snapshot);
         state.is_unstored = stored.is_some_and(|snapshot| state.is_unstored_in(snapshot));
         self.queue.enqueue((source, lane), known, state);
+    }
+
+    /// Whether another process handles the key, or has handled this state of it.
+    fn is_anothers(&self, source: SourceId, change: &ObjectChange, what: &What) -> bool {
+        let is_new = change.reason == Reason::Takeover;
+        let was_accepted = |object: &Object| is_new && self.was_accepted_elsewhere(source, object);
+        let is_accepted = matches!(what, What::Is(object) if was_accepted(object));
+        is_accepted || self.is_elsewhere(source, change.key())
     }
 
     /// Leaves a change to the cursor that has not passed its key yet. Returns whether that is possible.

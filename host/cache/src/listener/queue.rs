@@ -574,6 +574,19 @@ impl Queue {
         self.counters.handed_over += (self.remove(id) + in_flight) as u64;
     }
 
+    /// Removes what follows the call that runs, which another process delivers.
+    pub(super) fn hand_over_rest(&mut self, id: SlotId) {
+        let slot = self.slots.get_mut(id);
+        self.bytes -= slot.bytes_from(1);
+        let rest = std::mem::take(&mut slot.rest);
+        if rest.iter().any(|state| state.owed_to_sync) {
+            self.vanished_unattempted.push((slot.source, slot.lane));
+        }
+        self.states -= rest.len();
+        self.counters.handed_over += rest.len() as u64;
+        self.causes.fold(id);
+    }
+
     /// Removes every slot that `goes`, and counts its states, including those in flight: their outcome will not be
     /// known.
     pub(super) fn discard(&mut self, goes: impl Fn(&Slot) -> bool) {

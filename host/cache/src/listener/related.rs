@@ -125,6 +125,9 @@ impl Listener {
     }
 
     fn call_related(&mut self, source: SourceId, object: Object, cause: &Arc<RelatedCause>, received: Moment) {
+        if self.is_elsewhere(source, object.key()) {
+            return;
+        }
         let counters = &mut self.queue.counters;
         counters.accepted += 1;
         counters.related += 1;

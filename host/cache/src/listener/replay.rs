@@ -146,6 +146,9 @@ impl Listener {
         let Some(state) = self.sources.get(source).filter(|state| state.relation.is_none()) else {
             return RequeueResult::Unknown;
         };
+        if self.is_elsewhere(source, key) {
+            return RequeueResult::Unknown;
+        }
         let object = state.snapshot.get(key);
         let lane = self.queue.slots.lane_map.of(source, key);
         let covered = object.is_some_and(|object| state.will_show(lane, object));

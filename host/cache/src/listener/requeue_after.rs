@@ -202,6 +202,9 @@ impl Listener {
             let Some(object) = state.snapshot.get(key.as_ref()) else {
                 continue;
             };
+            if self.is_elsewhere(source, key.as_ref()) {
+                continue;
+            }
             let lane = self.queue.slots.lane_map.of(source, key.as_ref());
             let is_covered = state.is_ahead(lane, key.as_ref());
             let requeue = self.requeues.get(source, key.as_ref());

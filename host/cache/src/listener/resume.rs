@@ -147,6 +147,7 @@ impl Listener {
         self.queue.slots.lane_map.attached(source);
         self.sources.add(source, snapshot.clone(), now);
         self.sources.begin_resumed(source, kind, resume.accepted, now);
+        self.await_shards(source, resume.takeover);
         if let Some(state) = self.sources.get_mut(source).filter(|_| resume.takeover.is_some()) {
             state.maybe_seen_until = now + TAKEOVER_LAG_MAX;
         }
@@ -183,6 +184,11 @@ impl Listener {
             self.queue.counters.unrelated += deletes.len() as u64;
             return;
         }
+        let count = deletes.len();
+        let here = deletes.into_iter().filter(|delete| !self.is_elsewhere(source, delete.key.as_ref()));
+        let deletes: Vec<Vanished> = here.collect();
+        self.queue.counters.accepted += (count - deletes.len()) as u64;
+        self.queue.counters.handed_over += (count - deletes.len()) as u64;
         let Some(state) = self.sources.get(source) else {
             self.queue.counters.unattached += deletes.len() as u64;
             return;

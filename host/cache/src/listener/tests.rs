@@ -18,6 +18,7 @@ mod requeues;
 mod reselect;
 mod resume;
 mod retries;
+mod shards;
 mod spacing;
 mod suspects;
 mod takeover;

@@ -16,23 +16,12 @@ impl Listener {
     /// See [`Ledger::watermark`](super::Ledger::watermark).
     pub(super) fn watermark(&self, source: SourceId) -> Option<u64> {
         let state = self.sources.get(source).filter(|_| !self.has_refused())?;
-        let mut watermark = accepted_before_queue(state)?;
+        let watermark = accepted_before_queue(state)?;
         if seeded_bug(SeededBug::WatermarkAheadOfQueue) {
             return Some(watermark);
         }
         let slots = self.queue.slots.iter().filter(|slot| slot.source == source);
-        let unaccepted = slots.flat_map(Slot::states).filter(|state| !state.is_only_asked());
-        for unaccepted in unaccepted {
-            // What is known last of an object that ended is not newer than its end.
-            let object = match (unaccepted.object(), unaccepted.end()) {
-                (Some(object), _) => Some(object),
-                (None, Some(end)) => end.last.as_ref(),
-                (None, None) => continue,
-            };
-            let version = object.map(Object::version)?.number()?;
-            watermark = watermark.min(version.saturating_sub(1));
-        }
-        Some(watermark)
+        lowered(watermark, slots.flat_map(Slot::states))
     }
 
     /// See [`Ledger::oldest_delete`](super::Ledger::oldest_delete).
@@ -43,8 +32,23 @@ impl Listener {
     }
 }
 
+/// `watermark` without the states that were not accepted. None if one of them has no number.
+pub(super) fn lowered<'s>(mut watermark: u64, states: impl Iterator<Item = &'s State>) -> Option<u64> {
+    for unaccepted in states.filter(|state| !state.is_only_asked()) {
+        // What is known last of an object that ended is not newer than its end.
+        let object = match (unaccepted.object(), unaccepted.end()) {
+            (Some(object), _) => Some(object),
+            (None, Some(end)) => end.last.as_ref(),
+            (None, None) => continue,
+        };
+        let version = object.map(Object::version)?.number()?;
+        watermark = watermark.min(version.saturating_sub(1));
+    }
+    Some(watermark)
+}
+
 /// The version up to which everything that is not in the queue was accepted.
-fn accepted_before_queue(state: &AttachedSource) -> Option<u64> {
+pub(super) fn accepted_before_queue(state: &AttachedSource) -> Option<u64> {
     let pushed = state.snapshot.complete_through()?;
     let of_walk = |walk: &Walk| match (&walk.cursor, walk.syncing) {
         (None, None) => Some(pushed),

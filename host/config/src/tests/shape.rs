@@ -100,6 +100,7 @@ fn complete_configuration_is_read() {
         cache_bytes_max: None,
         durable: None,
         required: Always,
+        shard_by: None,
     }
     "#);
     let plugin = config.plugins.remove("greeter").unwrap();
@@ -131,6 +132,7 @@ fn complete_configuration_is_read() {
         paused: true,
         is_dry_run: true,
         required: Once,
+        is_divided: false,
     }
     "#);
     insta::assert_snapshot!(field_by_field(&plugin.positions), @r#"
@@ -159,6 +161,7 @@ fn complete_configuration_is_read() {
         all_plugins: PluginsSection { compile_memory: None, },
         informers: {},
         plugins: {},
+        runs_once: {},
         hash: TextHash(…),
         warnings: [],
     }

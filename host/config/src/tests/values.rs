@@ -36,7 +36,7 @@ limits = { mem = "64MiB", cpus = "1s" }
     error: config.toml:11:1: unknown key `labelSelector` in [informer.pods]
       help: did you mean `label-selector`?
     error: config.toml:12:1: unknown key `color` in [informer.pods]
-      help: keys of [informer.pods]: clusters, digest, drop, durable, durable-key-file, durable-secrets, exclude, field-selector, index, keep-managed-fields, label-selector, max-bytes, metadata-only, namespaces, relist-notify-unchanged, required, resource, resync, watch-list
+      help: keys of [informer.pods]: clusters, digest, drop, durable, durable-key-file, durable-secrets, exclude, field-selector, index, keep-managed-fields, label-selector, max-bytes, metadata-only, namespaces, relist-notify-unchanged, required, resource, resync, shard-by, watch-list
     error: config.toml:17:1: unknown key `on_failure` in [plugin.p]
       help: did you mean `on-failure`?
     error: config.toml:18:12: unknown key `mem` in [plugin.p.limits]

@@ -168,6 +168,7 @@ mod tests {
             digest: informant_spec::Digest::of(b"writer"),
             version: "0.2.0".to_owned(),
             event: "update",
+            source: informant_object::SourceId(0),
             subject: CauseSubject::Timer("any".to_owned()),
             reason: "watch",
             attempt,

@@ -63,6 +63,19 @@ fn of_group(group: &GroupStatus, now: Moment, encoder: &mut DescriptorEncoder<'_
     let help = "How often the Lease that says who acts was acquired";
     let transitions = group.content.as_ref().map_or(0, |content| content.transitions);
     gauge(encoder, "lease_transitions", help, transitions.into())?;
+    let in_force = group.shards.iter().filter(|shard| shard.shard < group.layout.division.shards);
+    let (held, without) = in_force.fold((0, 0), |(held, without), shard| {
+        let is_own = shard.holder.as_ref() == Some(&group.identity);
+        (held + u64::from(is_own), without + u64::from(shard.holder.is_none()))
+    });
+    let help = "Shards into which the work is divided";
+    gauge(encoder, "shards", help, group.layout.division.shards.into())?;
+    let help = "Shards whose Leases this replica holds";
+    gauge(encoder, "shards_held", help, held)?;
+    let help = "Shards whose Leases no live replica holds";
+    gauge(encoder, "shards_without_holder", help, without)?;
+    let help = "1 while the replicas change to another number of shards, otherwise 0";
+    gauge(encoder, "shards_changing", help, group.next_layout.is_some().into())?;
     let help = "Sightings of Leases of replicas that were ignored because there are too many";
     counter(encoder, "lease_members_ignored", help, group.ignored)
 }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::AdminState;
 use super::error::{AdminError, Code};
 use crate::daemon::ReplicasStatus;
-use crate::replicas::{GroupStatus, pod_of};
+use crate::replicas::{GroupStatus, ShardStatus, pod_of};
 
 /// The replicas, as the one that answers sees them.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -43,6 +43,32 @@ pub(crate) struct ReplicasView {
     /// Why the Lease of this replica cannot be written, or the Leases cannot be read.
     #[serde(default)]
     pub failure: Option<String>,
+    /// Into how many shards the work is divided, as `GENERATION:SHARDS`, with `-raw` for that hash; null if it is not.
+    #[serde(default)]
+    pub layout: Option<String>,
+    /// The layout that the replicas change to.
+    #[serde(default)]
+    pub next_layout: Option<String>,
+    /// By number; empty if the work is not divided.
+    #[serde(default)]
+    pub shards: Vec<ShardView>,
+}
+
+/// A part of the work.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ShardView {
+    pub shard: u8,
+    /// The replica that acts for its objects.
+    pub holder: Option<String>,
+    /// What the replica that answers is for it; as `standing` of the replica.
+    pub standing: String,
+    /// For how long.
+    pub since_ms: Option<u64>,
+    /// Why it is a standby.
+    pub reason: Option<String>,
+    /// How often its Lease was acquired.
+    pub transitions: u32,
 }
 
 /// One replica.
@@ -142,7 +168,7 @@ fn of_group(group: &GroupStatus, own_digest: &str, now: Moment) -> ReplicasView 
     let replica = |member: &Member| ReplicaView {
         name: member.pod.to_string(),
         is_this: member.identity == group.identity,
-        acts: member.is_live(now) && holder == Some(pod_of(&member.identity)),
+        acts: member.is_live(now) && (holder == Some(pod_of(&member.identity)) || holds_shard(group, member)),
         live: member.is_live(now),
         ready: member.record.is_ready,
         version: member.record.version.to_string(),
@@ -162,7 +188,36 @@ fn of_group(group: &GroupStatus, own_digest: &str, now: Moment) -> ReplicasView 
         items: group.members.iter().map(replica).collect(),
         other: group.other.as_ref().map(ToString::to_string),
         failure: group.failure.as_ref().map(ToString::to_string),
+        layout: is_divided(group).then(|| group.layout.to_string()),
+        next_layout: group.next_layout.map(|layout| layout.to_string()),
+        shards: shards(group, now),
     }
+}
+
+fn is_divided(group: &GroupStatus) -> bool {
+    group.layout.division.shards > 1
+}
+
+fn holds_shard(group: &GroupStatus, member: &Member) -> bool {
+    let mut shards = group.shards.iter().filter(|_| is_divided(group));
+    shards.any(|shard| shard.holder.as_ref() == Some(&member.identity))
+}
+
+fn shards(group: &GroupStatus, now: Moment) -> Vec<ShardView> {
+    let known = group.shards.iter().filter(|_| is_divided(group));
+    let in_force = known.filter(|shard| shard.shard < group.layout.division.shards);
+    let view = |shard: &ShardStatus| {
+        let (standing, since, reason) = standing(&shard.standing);
+        ShardView {
+            shard: shard.shard,
+            holder: shard.holder.as_deref().map(pod_of).map(str::to_owned),
+            standing: standing.to_owned(),
+            since_ms: since.map(|since| millis(now, since)),
+            reason,
+            transitions: shard.transitions,
+        }
+    };
+    in_force.map(view).collect()
 }
 
 fn standing(standing: &Standing) -> (&'static str, Option<Moment>, Option<String>) {

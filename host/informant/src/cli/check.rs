@@ -11,6 +11,7 @@ mod grants;
 mod http;
 mod namespaces;
 mod selections;
+mod sharding;
 mod whole_objects;
 
 use anyhow::{Result, bail};
@@ -78,6 +79,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
     };
     findings.problems.extend(key_files(&config, args.offline));
     findings.problems.extend(http::check(&config, args.offline));
+    findings.problems.extend(sharding::notes(&config));
     findings.problems.extend(admin::certificate(&config, args.offline));
     if args.strict {
         findings.problems.extend(components::unpinned(&config));

@@ -9,7 +9,7 @@ use super::client::AdminArgs;
 use super::plugin::Format;
 use super::table::{self, DASH};
 use super::{Exit, output};
-use crate::admin::{ReplicaView, ReplicasView};
+use crate::admin::{ReplicaView, ReplicasView, ShardView};
 use crate::runbooks;
 
 /// `informant replicas`.
@@ -45,6 +45,11 @@ fn show(out: &mut dyn Write, replicas: &ReplicasView) -> io::Result<()> {
         "ADDRESS",
     ];
     table::write(out, headings, replicas.items.iter().map(row))?;
+    if !replicas.shards.is_empty() {
+        output::line(out, "")?;
+        let headings = ["SHARD", "HOLDER", "THIS REPLICA", "ACQUIRED"];
+        table::write(out, headings, replicas.shards.iter().map(shard_row))?;
+    }
     summary(replicas).iter().try_for_each(|line| output::line(out, line))
 }
 
@@ -60,6 +65,19 @@ fn row(replica: &ReplicaView) -> [String; 8] {
         or_dash(&replica.configuration) + if replica.differs { " (differs)" } else { "" },
         format!("{} ago", table::ago(replica.seen_ms)),
         or_dash(&replica.address),
+    ]
+}
+
+fn shard_row(shard: &ShardView) -> [String; 4] {
+    let since = shard.since_ms.map(|since| format!(" for {}", table::ago(since)));
+    [
+        shard.shard.to_string(),
+        shard.holder.clone().unwrap_or_else(|| DASH.to_owned()),
+        format!("{}{}", shard.standing, since.unwrap_or_default()),
+        match shard.transitions {
+            1 => "once".to_owned(),
+            times => format!("{times} times"),
+        },
     ]
 }
 
@@ -82,6 +100,16 @@ fn summary(replicas: &ReplicasView) -> Vec<String> {
         "handing-over" => "This replica hands over to another one.".to_owned(),
         standing => format!("This replica is {standing}{for_how_long}{because}"),
     }];
+    if let Some(layout) = &replicas.layout {
+        let next = replicas.next_layout.as_ref();
+        let next = next.map_or_else(String::new, |next| format!("; the replicas change to {next}"));
+        let without = replicas.shards.iter().filter(|shard| shard.holder.is_none()).count();
+        let without = match without {
+            0 => String::new(),
+            without => format!("; {without} without a holder"),
+        };
+        lines.push(format!("The work is divided into {} shards (layout {layout}){without}{next}.", replicas.shards.len()));
+    }
     if replicas.lease.is_some() && replicas.holder.is_none() {
         let hint = runbooks::hint(Some(runbooks::NO_HOLDER.code));
         let named = replicas.named.as_ref();
@@ -169,6 +197,44 @@ mod tests {
         informant-1 (this)   -      renewed   yes     0.1.0     3f2a9c01b7de             3s ago    -
         informant-2          -      expired   -       0.1.0     77aa01c2d3e4 (differs)   10m ago   -
         This replica is standby for 90s: it has not acted since it started; another process holds the Lease
+        ");
+    }
+
+    #[test]
+    fn shards_are_listed_with_their_holders() {
+        let shard = |shard: u8, holder: Option<&str>, standing: &str| ShardView {
+            shard,
+            holder: holder.map(str::to_owned),
+            standing: standing.to_owned(),
+            since_ms: Some(61_000),
+            reason: None,
+            transitions: u32::from(shard) + 1,
+        };
+        let replicas = ReplicasView {
+            lease: Some("informant/informant".to_owned()),
+            holder: Some("informant-0".to_owned()),
+            standing: "acting".to_owned(),
+            since_ms: Some(61_000),
+            items: vec![replica("informant-0")],
+            layout: Some("1:3".to_owned()),
+            next_layout: Some("2:8-raw".to_owned()),
+            shards: vec![
+                shard(0, Some("informant-0"), "acting"),
+                shard(1, Some("informant-1"), "standby"),
+                shard(2, None, "standby"),
+            ],
+            ..ReplicasView::default()
+        };
+        insta::assert_snapshot!(shown(&replicas), @r"
+        REPLICA       ACTS   LEASE     READY   VERSION   CONFIGURATION   SEEN     ADDRESS
+        informant-0   -      renewed   yes     0.1.0     3f2a9c01b7de    3s ago   -
+
+        SHARD   HOLDER        THIS REPLICA      ACQUIRED
+        0       informant-0   acting for 61s    once
+        1       informant-1   standby for 61s   2 times
+        2       -             standby for 61s   3 times
+        This replica acts for 61s, by the Lease informant/informant.
+        The work is divided into 3 shards (layout 1:3); 1 without a holder; the replicas change to 2:8-raw.
         ");
     }
 

@@ -23,7 +23,7 @@ use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use hyper_util::client::legacy::{self, ResponseFuture};
 use hyper_util::client::proxy::matcher::Matcher;
 use hyper_util::rt::TokioExecutor;
-use informant_plugin_host::{ActingGate, NotActing};
+use informant_plugin_host::{ActingGate, ActsFor, NotActing};
 use kube::client::{Body, ConfigExt as _};
 use kube::{Client, Config};
 use tower::{BoxError, Service, ServiceBuilder, service_fn};
@@ -151,7 +151,9 @@ struct GatedIo<T> {
 
 impl<T> GatedIo<T> {
     fn ask(&self) -> io::Result<()> {
-        match self.gate.as_ref().is_none_or(|gate| gate.remaining().is_some()) {
+        // A connection carries the requests of many objects.
+        let may_act = |gate: &Arc<dyn ActingGate>| gate.remaining(ActsFor::AnyShard).is_some();
+        match self.gate.as_ref().is_none_or(may_act) {
             true => Ok(()),
             false => Err(io::Error::new(io::ErrorKind::PermissionDenied, NotActing)),
         }

@@ -1,10 +1,10 @@
-//! Whether the plugins of this process act, and how they continue what another process did: [`Acting`], [`Term`].
+//! Whether the plugins of this process act, and how they continue what other processes did: [`Acting`], [`Term`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use informant_cache::SourceInfo;
-use informant_cache::listener::{Beginning, Takeover};
+use informant_cache::listener::{Beginning, HeldShards, Takeover};
+use informant_cache::{Division, ShardSet, Source, SourceInfo};
 use informant_informer::NamedInformer;
 use informant_spec::{PluginSpec, ReplayPolicy};
 
@@ -29,6 +29,32 @@ pub(super) struct Term {
     pub(super) predecessor: Option<Watermarks>,
     /// What it has left of pauses and dead letters; none if that is not shared, or cannot be used.
     pub(super) shared: Option<SharedTerm>,
+    /// The shards for whose objects plugins act that are divided; none for those that act for all.
+    pub(super) shards: Option<ShardTerms>,
+}
+
+/// The shards of this process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ShardTerms {
+    pub(super) division: Division,
+    /// Another one: whatever was done before, plugins stand by in between.
+    pub(super) stint: u64,
+    pub(super) held: BTreeMap<u8, ShardTerm>,
+}
+
+/// The time in which this process holds a shard.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct ShardTerm {
+    /// How often its Lease was acquired.
+    pub(super) epoch: u32,
+    /// What the predecessor has left; none if there was none.
+    pub(super) predecessor: Option<Watermarks>,
+}
+
+/// How the shards of a process change while some stay.
+pub(super) struct ShardMoves {
+    pub(super) lost: ShardSet,
+    pub(super) gained: Vec<u8>,
 }
 
 /// Of plugins and sources, the version up to which everything is accepted.
@@ -44,7 +70,60 @@ impl Acting {
     }
 }
 
+impl ShardTerms {
+    /// What a listener has to know of them.
+    pub(super) fn held(&self) -> HeldShards {
+        HeldShards {
+            division: self.division,
+            shards: self.held.keys().copied().collect(),
+        }
+    }
+
+    /// In the version of a term: how a listener begins that is attached to none of its sources yet.
+    pub(super) fn into_term(self) -> Term {
+        let mut predecessors = self.held.values().map(|term| &term.predecessor);
+        let first = predecessors.next().cloned().flatten();
+        let lowest = predecessors.fold(first, |lowest, next| match (lowest, next) {
+            (None, None) => None,
+            (lowest, next) => Some(lowest.unwrap_or_default().lower(&next.clone().unwrap_or_default())),
+        });
+        Term {
+            predecessor: lowest,
+            shards: Some(self),
+            ..Term::default()
+        }
+    }
+}
+
 impl Term {
+    /// How the shards change from this term to `next`, if a plugin goes from one to the other without standing by.
+    pub(super) fn moves_to(&self, next: &Term) -> Option<ShardMoves> {
+        let (before, next) = (self.shards.as_ref()?, next.shards.as_ref()?);
+        let stays = |shard: &u8, term: &ShardTerm| {
+            let present = next.held.get(shard);
+            present.is_some_and(|present| present.epoch == term.epoch)
+        };
+        let lost = before.held.iter().filter(|(shard, term)| !stays(shard, term));
+        let is_new = |shard: &u8, term: &ShardTerm| before.held.get(shard).is_none_or(|held| held.epoch != term.epoch);
+        let gained = next.held.iter().filter(|(shard, term)| is_new(shard, term));
+        let moves = ShardMoves {
+            lost: lost.map(|(shard, _)| *shard).collect(),
+            gained: gained.map(|(shard, _)| *shard).collect(),
+        };
+        ((before.division, before.stint) == (next.division, next.stint)).then_some(moves)
+    }
+
+    /// How a listener continues with a source, of a shard that this process has gained.
+    pub(super) fn takeover(&self, spec: &PluginSpec, shard: u8, source: &Source) -> Takeover {
+        let term = self.shards.as_ref().and_then(|shards| shards.held.get(&shard));
+        let watermarks = term.and_then(|term| term.predecessor.as_ref());
+        let watermark = watermarks.and_then(|watermarks| watermarks.of(&spec.name, source.info()));
+        Takeover {
+            watermark: watermark.filter(|_| source.snapshot().epoch() == 0),
+            all_objects: spec.on_start == ReplayPolicy::Replay,
+        }
+    }
+
     /// How the listener of a plugin begins with each source of an informer.
     pub(super) fn beginning(&self, spec: &PluginSpec, informer: &NamedInformer) -> impl Fn(&SourceInfo) -> Beginning {
         // Their history is another one than when this process began to watch them: versions cannot be compared.
@@ -88,7 +167,20 @@ impl Watermarks {
         of_plugin.insert(source_key(source), watermark);
     }
 
-    fn of(&self, plugin: &str, source: &SourceInfo) -> Option<u64> {
+    /// The lower one of each; none of what one of them lacks.
+    fn lower(mut self, other: &Watermarks) -> Watermarks {
+        for (plugin, sources) in &mut self.0 {
+            let others = other.0.get(plugin);
+            sources.retain(|source, watermark| {
+                let lower = others.and_then(|others| others.get(source)).copied();
+                *watermark = lower.map_or(0, |lower| lower.min(*watermark));
+                lower.is_some()
+            });
+        }
+        self
+    }
+
+    pub(super) fn of(&self, plugin: &str, source: &SourceInfo) -> Option<u64> {
         self.0.get(plugin)?.get(&source_key(source)).copied()
     }
 

@@ -1,4 +1,4 @@
-//! `[ha]`: this process is one of several replicas, of which one acts.
+//! `[ha]`: this process is one of several replicas. One acts, or each for the objects of its [shards](shards).
 //!
 //! ```text
 //! Leases ──▶ Group: standing ──▶ Replica ──▶ registry: Acting ──▶ supervisors of plugins: attach, or stand by
@@ -8,29 +8,30 @@
 //!
 //! Without `[ha]` a process acts from its start to its end.
 
+mod gate;
 mod notes;
+mod place;
+mod shards;
 
 use std::future::pending;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::Result;
 use futures::future::join_all;
-use informant_cache::{Catalog, Division, Environment, Moment};
-use informant_config::{ClusterSection, Config, HaSection};
-use informant_lease::{Gate, Member, MemberRecord, StandbyReason, Standing};
-use informant_plugin_host::ActingGate;
+use informant_cache::{Catalog, Environment, Moment};
+use informant_lease::{Layout, Member, MemberRecord, StandbyReason, Standing};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+pub(super) use self::gate::ProcessGate;
 use self::notes::{published_oldest_delete, watermarks, write_notes};
+pub(super) use self::place::ReplicaPlace;
+use self::shards::Shards;
 use super::acting::{Acting, Term, Watermarks};
-use super::announcement::stateful_set;
 use super::shared_state::{Reading, SharedState, TermOf};
 use super::shared_term::{PublishedWatermarks, SharedTerm};
 use super::status_registry::{PluginPhase, StatusRegistry};
-use crate::cluster::{Cluster, ClusterAccess, ClusterError};
 use crate::replicas::{Group, GroupParts, GroupStatus, LeaseApi, SecretApi, times};
 use crate::vital_task::vital;
 
@@ -81,99 +82,6 @@ pub(super) struct ReplicaParts {
     pub(super) address: Arc<str>,
 }
 
-/// Where this replica finds its group.
-pub(super) struct ReplicaPlace {
-    section: HaSection,
-    group: Arc<str>,
-    pod: Arc<str>,
-    clusters: Vec<ClusterSection>,
-}
-
-/// The gate of all effects of this process. Closed until it has joined its group.
-pub(super) struct ProcessGate {
-    gate: OnceLock<Gate>,
-    /// The term in which the plugins act: the gate of a later one is closed to what an earlier one has left. Zero:
-    /// none.
-    epoch: AtomicU32,
-    environment: Arc<dyn Environment>,
-}
-
-impl ProcessGate {
-    pub(super) fn closed(environment: Arc<dyn Environment>) -> Self {
-        Self {
-            gate: OnceLock::new(),
-            epoch: AtomicU32::new(0),
-            environment,
-        }
-    }
-}
-
-impl ActingGate for ProcessGate {
-    fn remaining(&self) -> Option<Duration> {
-        let now = self.environment.boot_now();
-        let permit = self.gate.get()?.permit(now)?;
-        (permit.epoch == self.epoch.load(Ordering::Acquire)).then(|| permit.remaining(now))
-    }
-}
-
-impl ReplicaPlace {
-    /// Where the replica of `[ha]` finds its group; none without that section.
-    ///
-    /// # Errors
-    /// If it has no name, or its group has none.
-    pub(super) fn of(config: &Config, access: &ClusterAccess) -> Result<Option<Self>> {
-        let Some(section) = &config.ha else { return Ok(None) };
-        let pod = std::env::var("HOSTNAME").unwrap_or_default();
-        if pod.is_empty() {
-            bail!(
-                "[ha] needs the name of this replica in the environment variable HOSTNAME, which is empty; a pod has it"
-            );
-        }
-        let group = match (&section.group, stateful_set(&pod)) {
-            (Some(group), _) => group.as_str(),
-            (None, Some(set)) => set,
-            (None, None) => bail!(
-                "[ha] needs `group`: the host name, {pod:?}, is not that of a pod of a StatefulSet, such as informant-0"
-            ),
-        };
-        let configured = |name: &str| {
-            let section = config.clusters.get(name)?;
-            Some(access.flags.over(name, &section.value))
-        };
-        let in_cluster = ClusterSection {
-            in_cluster: true,
-            ..ClusterSection::default()
-        };
-        let clusters = match &section.cluster {
-            Some(name) => configured(name).into_iter().collect(),
-            None => std::iter::once(in_cluster).chain(configured("")).collect(),
-        };
-        Ok(Some(Self {
-            section: section.clone(),
-            group: group.into(),
-            pod: pod.into(),
-            clusters,
-        }))
-    }
-
-    /// Informant's own cluster: the first one that it runs in, or that the configuration names.
-    async fn connect(&self) -> Result<Cluster> {
-        let mut problem = None;
-        for section in &self.clusters {
-            match Cluster::connect(section).await {
-                Ok(cluster) => return Ok(cluster),
-                // It does not run in a pod.
-                Err(error @ ClusterError::InCluster(_)) => problem = Some(error),
-                Err(error) => return Err(error.into()),
-            }
-        }
-        match problem {
-            Some(problem) => Err(problem).context("set `cluster` in [ha] to Informant's own cluster"),
-            None => bail!("set `cluster` in [ha]: no cluster is configured"),
-        }
-    }
-}
-
 /// Keeps deletes for the case that this process takes over.
 pub(super) fn keep_deletes(catalog: &Catalog, now: Moment) {
     catalog.kept_deletes().keep(Some(KEPT_DELETES_AGE_MIN), now);
@@ -194,6 +102,7 @@ impl Replica {
         let environment = Arc::clone(&parts.environment);
         let member = GroupMember {
             began: parts.environment.now(),
+            shards: Shards::new(&parts),
             parts,
             held: None,
             same_since: None,
@@ -224,6 +133,8 @@ struct GroupMember {
     began: Moment,
     /// Present while the Lease names this process.
     held: Option<HeldLease>,
+    /// For plugins whose objects are divided.
+    shards: Shards,
     /// Since when all replicas that live have the same configuration.
     same_since: Option<Moment>,
     /// It is not ready, and counts as ready nevertheless.
@@ -251,8 +162,6 @@ impl GroupMember {
             return;
         };
         self.parts.registry.set_group(group.clone());
-        // It was set nowhere else.
-        let _ = self.parts.gate.gate.set(group.gate().clone());
         let mut statuses = group.watch();
         let (mut is_stopping, mut look_at) = (false, Moment::ZERO);
         loop {
@@ -324,7 +233,7 @@ impl GroupMember {
         let record = MemberRecord {
             version: env!("CARGO_PKG_VERSION").into(),
             digest: registry.configuration().digest.clone(),
-            layout: Division::WHOLE.to_string().into(),
+            layout: place.division().to_string().into(),
             is_ready: false,
             address: Arc::clone(address),
         };
@@ -334,6 +243,7 @@ impl GroupMember {
             group: Arc::clone(&place.group),
             pod: Arc::clone(&place.pod),
             times: times(place.section.speed),
+            division: place.division(),
             record,
             environment,
         })?)
@@ -341,50 +251,22 @@ impl GroupMember {
 
     /// Lets the plugins act or stand by, as the standing of this process says.
     async fn follow(&mut self, group: &Group, status: &GroupStatus) {
-        let registry = &self.parts.registry;
+        let ends = self.shards.follow(status);
         match &status.standing {
+            Standing::Acting { .. } if !self.may_act(status) => self.stop_acting(),
             Standing::Acting { epoch, .. } => {
                 if self.held.as_ref().is_none_or(|held| held.epoch != *epoch) {
                     self.hold(group, status, *epoch);
                 }
-                self.act();
+                self.act(group);
             }
-            Standing::HandingOver { .. } => {
-                if matches!(*registry.acting().borrow(), Acting::Ending) {
-                    return;
-                }
-                tracing::info!(lease = %status.lease, "handing over to another replica");
-                registry.set_acting(Acting::Ending);
-                let shared = self.parts.shared.as_ref();
-                // The events of calls that changed keys end when the changes are written.
-                if let Some(shared) = shared {
-                    shared.hurry();
-                }
-                join_all(running_plugins(registry).map(|plugin| async move {
-                    plugin.hand_over(HAND_OVER_CALLS_MAX).await;
-                }))
-                .await;
-                // One that began to act meanwhile.
-                let acting = running_plugins(registry).filter(|plugin| !plugin.is_standby());
-                join_all(acting.map(|plugin| async move { plugin.stand_by().await })).await;
-                // What is not written yet is not published.
-                self.set_notes(group);
-                if let Some(shared) = shared {
-                    if !shared.flush(HAND_OVER_STATE_MAX).await {
-                        tracing::warn!(lease = %status.lease, "shared state was not written before the hand-over");
-                    }
-                    shared.end();
-                }
-                // What was handled until now.
-                self.set_notes(group);
-                group.handed_over();
-            }
+            Standing::HandingOver { .. } => self.hand_over(group, status).await,
             Standing::Standby { why, .. } => {
-                if self.held.is_some() || !matches!(*registry.acting().borrow(), Acting::No) {
+                if self.held.is_some() || !matches!(*self.parts.registry.acting(false).borrow(), Acting::No) {
                     tracing::warn!(lease = %status.lease, reason = %why, "this replica no longer acts");
                     self.stop_acting();
                     let oldest = status.content.as_ref().and_then(published_oldest_delete);
-                    write_notes(group, "", "", oldest);
+                    write_notes(group, 0, ("", ""), oldest);
                 }
             }
             Standing::Acquiring { .. } | Standing::Releasing { .. } => {
@@ -396,12 +278,58 @@ impl GroupMember {
                 self.stop_acting();
             }
         }
+        for shard in self.shards.end(ends).await {
+            self.set_notes(group, shard);
+            group.handed_over(shard);
+        }
+    }
+
+    /// Whether plugins that act for all objects may act by the Lease of the first shard. Other replicas act for a part
+    /// of the objects of theirs if this one is not configured for shards, and the work is divided.
+    fn may_act(&self, status: &GroupStatus) -> bool {
+        let first = status.shards.first().and_then(|shard| shard.layout);
+        self.parts.place.is_divided() || first.unwrap_or(Layout::WHOLE).division.shards == 1
+    }
+
+    /// Ends what plugins do that act for all objects.
+    async fn hand_over(&mut self, group: &Group, status: &GroupStatus) {
+        let registry = &self.parts.registry;
+        if matches!(*registry.acting(false).borrow(), Acting::Ending) {
+            return;
+        }
+        tracing::info!(lease = %status.lease, "handing over to another replica");
+        registry.set_acting(Acting::Ending);
+        let shared = self.parts.shared.as_ref();
+        // The events of calls that changed keys end when the changes are written.
+        if let Some(shared) = shared {
+            shared.hurry();
+        }
+        join_all(whole_plugins(registry).map(|plugin| async move {
+            plugin.hand_over(HAND_OVER_CALLS_MAX).await;
+        }))
+        .await;
+        // One that began to act meanwhile.
+        let acting = whole_plugins(registry).filter(|plugin| !plugin.is_standby());
+        join_all(acting.map(|plugin| async move { plugin.stand_by().await })).await;
+        // What is not written yet is not published.
+        self.set_notes(group, 0);
+        if let Some(shared) = shared {
+            if !shared.flush(HAND_OVER_STATE_MAX).await {
+                tracing::warn!(lease = %status.lease, "shared state was not written before the hand-over");
+            }
+            shared.end();
+        }
+        if !self.parts.place.is_divided() {
+            // What was handled until now.
+            self.set_notes(group, 0);
+            group.handed_over(0);
+        }
     }
 
     /// The Lease names this process: reads what is shared. Plugins act when it is read.
     fn hold(&mut self, group: &Group, status: &GroupStatus, epoch: u32) {
         let registry = &self.parts.registry;
-        let own = registry.configuration().digest.clone();
+        let own = self.shards.configuration(status);
         let predecessor = status.predecessor.as_ref().map(|content| watermarks(content, &own));
         // If the Lease was deleted, there may have been one nevertheless, and its handlers wait for these.
         let has_kept_deletes = || registry.catalog().kept_deletes().stats().deletes > 0;
@@ -415,7 +343,7 @@ impl GroupMember {
             });
         }
         // Of an earlier term that ended a moment ago.
-        running_plugins(&self.parts.registry).for_each(|plugin| plugin.end_term());
+        whole_plugins(registry).for_each(|plugin| plugin.end_term());
         self.acts_since = None;
         self.held = Some(HeldLease {
             epoch,
@@ -425,7 +353,7 @@ impl GroupMember {
     }
 
     /// Lets plugins act, unless they do. If shared state was repaired since, they begin once more.
-    fn act(&mut self) {
+    fn act(&mut self, group: &Group) {
         let Some(held) = &mut self.held else { return };
         let registry = &self.parts.registry;
         let shared = match self.parts.shared.as_ref().map(SharedState::reading) {
@@ -434,30 +362,31 @@ impl GroupMember {
             Some(Reading::Open(shared)) => Some(shared),
             Some(Reading::Refused) | None => None,
         };
-        let present = registry.acting().borrow().term().cloned();
+        let present = registry.acting(false).borrow().term().cloned();
         let present = present.filter(|term| term.epoch == held.epoch);
         if present.as_ref().is_some_and(|term| term.shared == shared) {
             return;
         }
         if let Some(shared) = shared.as_ref().filter(|_| present.is_some()) {
             // Commands of the meantime hold.
-            let paused = running_plugins(registry).filter(|plugin| plugin.is_paused_by_command());
+            let paused = whole_plugins(registry).filter(|plugin| plugin.is_paused_by_command());
             paused.for_each(|plugin| drop(shared.write_pause(&plugin)));
         }
         held.shared.clone_from(&shared);
         self.acts_since.get_or_insert(self.parts.environment.boot_now());
-        self.parts.gate.epoch.store(held.epoch, Ordering::Release);
+        self.parts.gate.open(group.gate(), held.epoch);
         registry.set_acting(Acting::Yes(Arc::new(Term {
             epoch: held.epoch,
             predecessor: held.predecessor.clone(),
             shared,
+            shards: None,
         })));
     }
 
     fn stop_acting(&mut self) {
         (self.held, self.acts_since) = (None, None);
-        self.parts.gate.epoch.store(0, Ordering::Release);
-        running_plugins(&self.parts.registry).for_each(|plugin| plugin.end_term());
+        self.parts.gate.close();
+        whole_plugins(&self.parts.registry).for_each(|plugin| plugin.end_term());
         if let Some(shared) = &self.parts.shared {
             shared.end();
         }
@@ -485,17 +414,20 @@ impl GroupMember {
         group.set_digest(registry.configuration().digest.clone());
         let oldest = match &status.standing {
             Standing::Acting { .. } => {
-                self.set_notes(group);
+                self.set_notes(group, 0);
                 oldest_delete(registry, environment.now())
             }
             // They have what this process has handled until now.
             Standing::HandingOver { .. } | Standing::Releasing { .. } => None,
             Standing::Standby { .. } | Standing::Acquiring { .. } => {
                 let oldest = status.content.as_ref().and_then(published_oldest_delete);
-                write_notes(group, "", "", oldest);
+                write_notes(group, 0, ("", ""), oldest);
                 oldest
             }
         };
+        for shard in self.shards.held().into_iter().filter(|shard| *shard > 0) {
+            self.set_notes(group, shard);
+        }
         let wanted = (oldest.unwrap_or_default() + KEPT_DELETES_AGE_MARGIN).max(KEPT_DELETES_AGE_MIN);
         // While shared state cannot be read, no plugin is called: what has been kept since before this term stays.
         let wanted = match &status.standing {
@@ -547,22 +479,35 @@ impl GroupMember {
         }
     }
 
-    fn set_notes(&self, group: &Group) {
+    /// What the Lease of a shard says of what this process has handled.
+    fn set_notes(&self, group: &Group, shard: u8) {
         let (registry, now) = (&self.parts.registry, self.parts.environment.now());
-        let (text, left_out) = watermarks_of(registry).to_text();
+        let mut watermarks = self.shards.watermarks(shard);
+        if shard == 0 {
+            add_watermarks(registry, &mut watermarks);
+        }
+        let (text, left_out) = watermarks.to_text();
         registry.set_watermarks_left_out(left_out);
-        let configuration = registry.configuration().digest.to_string();
+        let configuration = self.shards.configuration(&group.status());
         let mut published = PublishedWatermarks { configuration, text };
+        if shard == 0 {
+            published = self.once_written(published);
+        }
+        let oldest = oldest_delete(registry, now).max(self.inherited());
+        write_notes(group, shard, (&published.configuration, &published.text), oldest);
+    }
+
+    /// A watermark counts dead letters as accepted, and a successor has only those that are written.
+    fn once_written(&self, mut published: PublishedWatermarks) -> PublishedWatermarks {
+        let registry = &self.parts.registry;
         if self.parts.shared.is_some() && self.held.as_ref().is_some_and(|held| held.shared.is_none()) {
-            // A watermark counts dead letters as accepted, and a successor would not have these.
             published.text.clear();
         }
         if let Some(shared) = self.held.as_ref().and_then(|held| held.shared.as_ref()) {
-            shared.keep(running_plugins(registry), |informer| registry.sources(informer));
+            shared.keep(whole_plugins(registry), |informer| registry.sources(informer));
             published = shared.publish(published);
         }
-        let oldest = oldest_delete(registry, now).max(self.inherited());
-        write_notes(group, &published.configuration, &published.text, oldest);
+        published
     }
 
     /// The age of the oldest delete that this replica has to keep for others, above what it has to keep at least.
@@ -594,10 +539,14 @@ fn running_plugins(registry: &StatusRegistry) -> impl Iterator<Item = informant_
     })
 }
 
-/// How far the plugins of this process have accepted their sources.
-fn watermarks_of(registry: &StatusRegistry) -> Watermarks {
-    let mut watermarks = Watermarks::default();
-    for plugin in running_plugins(registry) {
+/// Those that act for all objects.
+fn whole_plugins(registry: &StatusRegistry) -> impl Iterator<Item = informant_plugin_host::Plugin> {
+    running_plugins(registry).filter(|plugin| !plugin.spec().is_divided)
+}
+
+/// How far these have accepted their sources.
+fn add_watermarks(registry: &StatusRegistry, watermarks: &mut Watermarks) {
+    for plugin in whole_plugins(registry) {
         let listener = plugin.listener();
         for (_, informer) in &plugin.spec().informers {
             for source in registry.sources(informer) {
@@ -607,7 +556,6 @@ fn watermarks_of(registry: &StatusRegistry) -> Watermarks {
             }
         }
     }
-    watermarks
 }
 
 /// The age of the oldest delete that the plugins of this process have not accepted.

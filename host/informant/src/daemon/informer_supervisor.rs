@@ -14,6 +14,7 @@ mod startup;
 use std::sync::Arc;
 
 use informant_cache::Environment;
+use informant_cache::listener::HeldShards;
 use informant_config::InformerSection;
 use informant_informer::{InformerSpec, NamedInformer, ReconfigureError};
 use tokio::sync::watch;
@@ -50,6 +51,8 @@ enum InformerEvent {
     ChangeAccepted,
     /// The cluster's section changed: its name stands for another cluster now.
     ClusterChanged,
+    /// This replica reads other shards.
+    ShardsChanged,
 }
 
 impl InformerSupervisor {
@@ -63,8 +66,9 @@ impl InformerSupervisor {
         // The client of the running informer.
         let mut cluster = None;
         let mut pending = None;
+        let mut shards = self.status.read_shards();
         loop {
-            match self.next(&mut cluster, &mut pending).await {
+            match self.next(&mut cluster, &mut pending, &mut shards).await {
                 InformerEvent::Command(SectionCommand::Change(section, reply)) => {
                     pending = self.change(section, reply, pending.take()).await;
                 }
@@ -87,6 +91,7 @@ impl InformerSupervisor {
                     }
                     return;
                 }
+                InformerEvent::ShardsChanged => self.read_shards(pending.as_ref()).await,
                 InformerEvent::ClusterChanged => {
                     self.stop_running("its cluster section changed").await;
                     self.status.set_phase(InformerPhase::Discovering { last_error: None });
@@ -97,7 +102,12 @@ impl InformerSupervisor {
 
     /// Starts and follows the informer until a command arrives, the `pending` change is accepted, or the cluster
     /// changes.
-    async fn next(&self, cluster: &mut Option<Arc<Cluster>>, pending: &mut Option<PendingChange>) -> InformerEvent {
+    async fn next(
+        &self,
+        cluster: &mut Option<Arc<Cluster>>,
+        pending: &mut Option<PendingChange>,
+        shards: &mut watch::Receiver<HeldShards>,
+    ) -> InformerEvent {
         let mut clusters = self.cluster.watch();
         let parts = self.parts();
         let attempted = pending.as_ref().and_then(PendingChange::in_place).cloned();
@@ -124,6 +134,8 @@ impl InformerSupervisor {
         tokio::select! {
             biased;
             command = self.commands.next() => InformerEvent::Command(command),
+            // An error: the registry, which this has, is gone.
+            _ = shards.changed() => InformerEvent::ShardsChanged,
             () = accepted => InformerEvent::ChangeAccepted,
             () = start_and_follow => InformerEvent::ClusterChanged,
         }
@@ -181,6 +193,18 @@ impl InformerSupervisor {
             return None;
         }
         Some(PendingChange::of_running(section, reply))
+    }
+
+    /// Lets a running informer read the shards that are this replica's now.
+    async fn read_shards(&self, pending: Option<&PendingChange>) {
+        let tried = pending.and_then(PendingChange::in_place).cloned();
+        let Some(section) = tried.or_else(|| self.status.section()) else { return };
+        if let (Some(_), InformerPhase::Running(running)) = (section.shard_by, self.status.phase())
+            && let Err(error) = self.reconfigure(&running, &section).await
+        {
+            let (informer, cluster) = (self.status.name(), cluster_field(&self.status.cluster));
+            tracing::warn!(informer, cluster, %error, "informer cannot read other shards");
+        }
     }
 
     async fn reconfigure(&self, running: &RunningInformer, section: &InformerSection) -> Result<(), ReconfigureError> {

@@ -12,12 +12,13 @@ use std::sync::Arc;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use informant_cache::ExpectedIndexes;
+use informant_cache::listener::GainedShard;
+use informant_cache::{ExpectedIndexes, Source};
 use informant_informer::NamedInformer;
 use informant_plugin_host::{Plugin, Swapped};
 use tokio::sync::watch;
 
-use super::acting::{Acting, Term};
+use super::acting::{Acting, ShardMoves, ShardTerms, Term};
 use super::call_barrier::{Needed, PluginBarrier};
 use super::status_registry::{InformerPhase, InformerStatuses, PluginEntry, RunningInformer, StatusRegistry};
 
@@ -153,7 +154,7 @@ impl PluginAttachments {
     /// Lets a plugin act, or stand by, that was loaded just now: its loading began in the term `before`, and the Lease
     /// may have changed hands meanwhile.
     pub(super) async fn begin(&mut self, before: Option<&Arc<Term>>) {
-        let term = self.registry.acting().borrow().term().cloned();
+        let term = self.acting().borrow().term().cloned();
         if term.as_ref() != before {
             // What it has is of that term.
             self.plugin.stand_by().await;
@@ -164,15 +165,23 @@ impl PluginAttachments {
         }
     }
 
+    /// Whether this process acts, for a plugin as this one.
+    fn acting(&self) -> watch::Receiver<Acting> {
+        self.registry.acting(self.plugin.spec().is_divided)
+    }
+
     async fn act(&mut self, term: Arc<Term>) {
         match &term.shared {
             Some(shared) => shared.begin(&self.plugin).await,
             // One of an earlier term of this process: meanwhile another one has called the plugin.
-            None => self.plugin.set_paused_by_command(false).await,
+            None if term.shards.is_none() => self.plugin.set_paused_by_command(false).await,
+            None => {}
         }
+        let held = term.shards.as_ref().map(ShardTerms::held);
+        self.plugin.listener().control().set_shards(held);
         self.plugin.act().await;
         // A hand-over that began meanwhile did not find it acting.
-        if self.registry.acting().borrow().term() == Some(&term) {
+        if self.acting().borrow().term() == Some(&term) {
             self.term = Some(term);
         } else {
             self.plugin.stand_by().await;
@@ -190,6 +199,10 @@ impl PluginAttachments {
         if self.term.as_ref() == next {
             return;
         }
+        let moves = self.term.as_ref().zip(next).and_then(|(before, next)| before.moves_to(next));
+        if let (Some(moves), Some(next)) = (moves, next) {
+            return self.move_shards(&moves, next);
+        }
         self.stand_by().await;
         if let Some(term) = next {
             self.act(Arc::clone(term)).await;
@@ -198,6 +211,24 @@ impl PluginAttachments {
             self.hold_all();
             self.release();
         }
+    }
+
+    /// Other replicas call the plugin for some shards from now on, and this one for others.
+    fn move_shards(&mut self, moves: &ShardMoves, next: &Arc<Term>) {
+        let (listener, spec) = (self.plugin.listener(), self.plugin.spec());
+        listener.control().lose_shards(moves.lost);
+        let informers = self.informers.keys();
+        let sources: Vec<_> = informers.flat_map(|informer| self.registry.sources(informer)).collect();
+        let kept = self.registry.catalog().kept_deletes();
+        for shard in &moves.gained {
+            let takeover = |source: &Arc<Source>| (source.id(), next.takeover(&spec, *shard, source));
+            let gained = GainedShard {
+                shard: *shard,
+                takeovers: sources.iter().map(takeover).collect(),
+            };
+            listener.control().gain_shard(&gained, kept, self.plugin.now());
+        }
+        self.term = Some(Arc::clone(next));
     }
 
     async fn stand_by(&mut self) {

@@ -103,7 +103,7 @@ impl PluginSupervisor {
     }
 
     async fn supervise(&mut self, first: Reply) {
-        let mut acting = self.registry.acting();
+        let mut acting = self.acting();
         let mut running = None;
         let mut attempt = Attempt {
             content: self.content(),
@@ -116,7 +116,12 @@ impl PluginSupervisor {
         loop {
             match self.next(&mut running, &mut attempt, &mut acting).await {
                 PluginEvent::Command(SectionCommand::Change(wanted, reply)) => {
+                    let was_divided = self.wanted.spec.is_divided;
                     self.change(&mut running, &mut attempt, wanted, reply).await;
+                    if was_divided != self.wanted.spec.is_divided {
+                        acting = self.acting();
+                        acting.mark_changed();
+                    }
                 }
                 // Nothing uses a plugin.
                 PluginEvent::Command(SectionCommand::Revert(_)) => {}
@@ -185,6 +190,11 @@ impl PluginSupervisor {
             news = news => PluginEvent::Attachments(news),
             () = probation => PluginEvent::ProbationEnded,
         }
+    }
+
+    /// Whether this process acts, for a plugin as the section says.
+    fn acting(&self) -> watch::Receiver<Acting> {
+        self.registry.acting(self.wanted.spec.is_divided)
     }
 
     /// The content that the section names, which was not read yet.
@@ -300,7 +310,7 @@ impl PluginSupervisor {
         let catalog = self.registry.catalog();
         let expect = |name: &str| (name.to_owned(), catalog.expect_indexes(name));
         attempt.expected = self.wanted.informers().map(|(name, _)| expect(name)).collect();
-        attempt.term = self.registry.acting().borrow().term().cloned();
+        attempt.term = self.acting().borrow().term().cloned();
         let (host, spec) = (self.host.clone(), self.wanted.spec.clone());
         attempt.spawn(async move {
             let loaded = match content {

@@ -39,6 +39,10 @@ struct Parts {
     configuration: Mutex<Configuration>,
     stopping: AtomicBool,
     acting: watch::Sender<Acting>,
+    /// The same, of plugins whose objects are divided among replicas.
+    divided_acting: watch::Sender<Acting>,
+    /// What informers read whose objects are divided.
+    read_shards: watch::Sender<HeldShards>,
     replicas: Replicas,
     /// What plugins have done.
     effects: EffectLog,
@@ -96,6 +100,7 @@ pub(super) struct StatusHandle {
     entry: Arc<InformerEntry>,
     pub(super) cluster: String,
     catalog: Catalog,
+    read_shards: watch::Receiver<HeldShards>,
 }
 
 #[derive(Clone, Debug)]
@@ -177,6 +182,11 @@ impl StatusRegistry {
             configuration: Mutex::new(configuration),
             stopping: AtomicBool::new(false),
             acting: watch::Sender::new(Acting::Yes(Arc::new(Term::default()))),
+            divided_acting: watch::Sender::new(Acting::No),
+            read_shards: watch::Sender::new(HeldShards {
+                division: Division::WHOLE,
+                shards: ShardSet::default(),
+            }),
             replicas: Replicas::default(),
             effects: EffectLog::default(),
             history: History::default(),
@@ -251,6 +261,7 @@ impl StatusRegistry {
             entry: Arc::clone(entry),
             cluster: cluster.to_owned(),
             catalog: self.0.catalog.clone(),
+            read_shards: self.read_shards(),
         }
     }
 
@@ -306,13 +317,30 @@ impl StatusRegistry {
         }
     }
 
-    /// Whether the plugins of this process act. Changes with the Lease.
-    pub(super) fn acting(&self) -> watch::Receiver<Acting> {
-        self.0.acting.subscribe()
+    /// Whether the plugins of this process act: those whose objects are divided among replicas, or the others. Changes
+    /// with the Leases.
+    pub(super) fn acting(&self, is_divided: bool) -> watch::Receiver<Acting> {
+        match is_divided {
+            true => self.0.divided_acting.subscribe(),
+            false => self.0.acting.subscribe(),
+        }
     }
 
     pub(super) fn set_acting(&self, acting: Acting) {
         self.0.acting.send_replace(acting);
+    }
+
+    pub(super) fn set_divided_acting(&self, acting: Acting) {
+        self.0.divided_acting.send_replace(acting);
+    }
+
+    /// The shards that informers read whose objects are divided among replicas.
+    pub(super) fn read_shards(&self) -> watch::Receiver<HeldShards> {
+        self.0.read_shards.subscribe()
+    }
+
+    pub(super) fn set_read_shards(&self, shards: HeldShards) {
+        self.0.read_shards.send_if_modified(|read| std::mem::replace(read, shards) != shards);
     }
 
     /// Keeps for a successor whether the plugin is paused by command, if there may be one.
@@ -369,7 +397,8 @@ impl StatusRegistry {
 
     /// Whether plugins act in this process; otherwise the pod of the process that acts, if it is known and another one.
     pub(crate) fn acts_elsewhere(&self) -> Option<Option<String>> {
-        let acts = matches!(*self.0.acting.borrow(), Acting::Yes(_));
+        let is_acting = |acting: &watch::Sender<Acting>| matches!(*acting.borrow(), Acting::Yes(_));
+        let acts = is_acting(&self.0.acting) || is_acting(&self.0.divided_acting);
         (!acts).then(|| match self.replicas() {
             ReplicasStatus::Joined(group) => {
                 let is_other = |holder: &&str| *holder != pod_of(&group.identity);
@@ -419,6 +448,11 @@ impl InformerEntry {
 }
 
 impl StatusHandle {
+    /// What this informer reads if its objects are divided among replicas.
+    pub(super) fn read_shards(&self) -> watch::Receiver<HeldShards> {
+        self.read_shards.clone()
+    }
+
     pub(super) fn name(&self) -> &str {
         &self.entry.name
     }

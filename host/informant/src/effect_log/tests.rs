@@ -10,6 +10,7 @@ fn effect(name: &str) -> Effect {
         digest: Digest::of(b"restarter"),
         version: "0.2.0".to_owned(),
         event: "update",
+        source: informant_object::SourceId(0),
         subject: CauseSubject::Object(CauseObject {
             informer: "configmaps".to_owned(),
             resource: "v1/configmaps".to_owned(),

@@ -6,24 +6,21 @@ use std::sync::Arc;
 
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
-use informant_cache::{Division, Environment};
-use informant_lease::{Gate, LeaseAnswer, LeaseName, Notes, ReplicaInput, ReplicaLeases, RequestId};
+use informant_cache::{Environment, Moment};
+use informant_lease::{Election, Gate, LeaseAnswer, LeaseName, Notes, ReplicaInput, ReplicaLeases, RequestId};
 use tokio::sync::{mpsc, watch};
 
 use super::lease_watch::{LeaseNews, LeaseWatch, SeenLease};
-use super::{GroupParts, GroupStatus, LeaseApi};
+use super::{GroupParts, GroupStatus, LeaseApi, ShardStatus};
 
 /// What the daemon wants.
 pub(super) enum Command {
     Ready(bool),
     Digest(Arc<str>),
-    Notes(Notes),
-    HandedOver,
+    Notes(u8, Notes),
+    HandedOver(u8),
     Stop,
 }
-
-/// The only shard: the work is not divided.
-const WHOLE: u8 = 0;
 
 type Answered = Pin<Box<dyn Future<Output = (LeaseName, RequestId, LeaseAnswer)> + Send>>;
 
@@ -51,6 +48,7 @@ impl Driver {
             group,
             pod,
             times,
+            division,
             record,
             environment,
             ..
@@ -58,7 +56,7 @@ impl Driver {
         // A process that is restarted in its pod keeps the pod's name.
         let identity: Arc<str> = format!("{pod}_{:016x}", environment.random()).into();
         let now = environment.boot_now();
-        let replica = ReplicaLeases::new(now, (Arc::clone(&identity), pod), times, Division::WHOLE, record);
+        let replica = ReplicaLeases::new(now, (Arc::clone(&identity), pod), times, division, record);
         let status = GroupStatus {
             lease: format!("{}/{group}", leases.namespace()).into(),
             identity,
@@ -66,6 +64,9 @@ impl Driver {
             content: None,
             named_is_live: false,
             predecessor: None,
+            layout: replica.layout().0,
+            next_layout: None,
+            shards: Vec::new(),
             members: Vec::new(),
             other: None,
             failure: None,
@@ -121,8 +122,8 @@ impl Driver {
         self.step(match command {
             Command::Ready(is_ready) => ReplicaInput::Ready(is_ready),
             Command::Digest(digest) => ReplicaInput::Digest(digest),
-            Command::Notes(notes) => ReplicaInput::Notes(WHOLE, notes),
-            Command::HandedOver => ReplicaInput::HandedOver(WHOLE),
+            Command::Notes(shard, notes) => ReplicaInput::Notes(shard, notes),
+            Command::HandedOver(shard) => ReplicaInput::HandedOver(shard),
             Command::Stop => ReplicaInput::Stop,
         });
     }
@@ -154,11 +155,15 @@ impl Driver {
         let (election, members, membership) = (self.replica.first(), self.replica.members(), self.replica.membership());
         let content = election.lease().map(|lease| lease.content.clone());
         let named = content.as_ref().map(|content| &content.holder);
+        let (layout, next_layout) = self.replica.layout();
         let status = GroupStatus {
             standing: election.standing(),
             named_is_live: members.live(now).any(|member| Some(&member.identity) == named),
             content,
             predecessor: election.predecessor().cloned(),
+            layout,
+            next_layout,
+            shards: self.shards(now),
             members: members.iter().cloned().collect(),
             other: membership.other(now).cloned(),
             failure: membership.failure().cloned().or_else(|| self.watch.failure()),
@@ -167,5 +172,25 @@ impl Driver {
             ..(*before).clone()
         };
         self.status.send_replace(Arc::new(status));
+    }
+
+    fn shards(&self, now: Moment) -> Vec<ShardStatus> {
+        let members = self.replica.members();
+        let shard = |(shard, election): (u8, &Election)| {
+            let content = election.lease().map(|lease| lease.content.clone());
+            let holder = content.as_ref().map(|content| Arc::clone(&content.holder));
+            let is_live = |holder: &Arc<str>| members.live(now).any(|member| member.identity == *holder);
+            ShardStatus {
+                shard,
+                standing: election.standing(),
+                layout: election.term_layout(),
+                holder: holder.filter(is_live),
+                transitions: content.as_ref().map_or(0, |content| content.transitions),
+                content,
+                predecessor: election.predecessor().cloned(),
+                gate: election.gate().clone(),
+            }
+        };
+        self.replica.elections().map(shard).collect()
     }
 }

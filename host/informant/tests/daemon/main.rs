@@ -46,6 +46,7 @@ mod scenarios;
 mod script_runners;
 mod secured;
 mod selections;
+mod shards;
 mod shared_state;
 mod socket;
 mod stopping;

@@ -43,7 +43,7 @@ async fn holder_and_standby(world: &World, config: &str) -> (Program, Program) {
 }
 
 /// What the plugin of a replica was called with: reason, event, object.
-fn calls(program: &Program) -> Vec<String> {
+pub(crate) fn calls(program: &Program) -> Vec<String> {
     let lines = program.lines().into_iter();
     let records = lines.filter_map(|line| serde_json::from_str::<Value>(line["fields"]["message"].as_str()?).ok());
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

@@ -223,6 +223,24 @@ async fn keys_in_a_file_of_each_replica_are_denied() {
     assert!(checked.starts_with("exit 0"), "{checked}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn plugin_with_keys_cannot_be_divided() {
+    let world = World::start().await;
+    world.install("guest-kv", "kv.wasm");
+    world.configure(&format!("{HA}shards = 4\n{STATE}{COUNTER}"));
+    let checked = transcript(&world, &["check", "--offline"]).await;
+    assert!(
+        checked.starts_with("exit 3") && checked.contains("[plugin.counter] uses kv, and its objects are divided"),
+        "{checked}"
+    );
+    world.configure(&format!("{HA}shards = 4\n{STATE}{COUNTER}run-once = true\n"));
+    let checked = transcript(&world, &["check", "--offline"]).await;
+    assert!(
+        checked.starts_with("exit 0") && checked.contains("[plugin.counter] runs once"),
+        "{checked}"
+    );
+}
+
 /// `informant state copy`, for the group of these tests.
 async fn copy(world: &World, from: &str, to: &str, more: &[&str]) -> String {
     let command = ["state", "copy", "--from", from, "--to", to, "--file", "copy.redb"];

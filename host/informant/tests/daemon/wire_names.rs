@@ -45,6 +45,7 @@ fn configuration_keys() {
         format!("[cluster]\n{NO_KEY} = 1"),
         format!("[admin]\n{NO_KEY} = 1"),
         format!("[admin]\ntls = {{ {NO_KEY} = 1 }}"),
+        format!("[ha]\n{NO_KEY} = 1"),
         format!("[health]\n{NO_KEY} = 1"),
         format!("[http]\n{NO_KEY} = 1"),
         format!("[plugins]\n{NO_KEY} = 1"),
@@ -63,12 +64,13 @@ fn configuration_keys() {
     keys of [cluster]: context, in-cluster, kubeconfig
     keys of [admin]: cluster, hosts, listen, socket, tls
     keys of [admin.tls]: cert-file, key-file
+    keys of [ha]: cluster, group, hash, namespace, shards, speed
     keys of [health]: listen
     keys of [http]: ca-file, no-proxy, proxy
     keys of [plugins]: compile-memory
     keys of [state]: group-ms, path, store
-    keys of [informer.a]: clusters, digest, drop, durable, durable-key-file, durable-secrets, exclude, field-selector, index, keep-managed-fields, label-selector, max-bytes, metadata-only, namespaces, relist-notify-unchanged, required, resource, resync, watch-list
-    keys of [plugin.a]: allow, as, component, config, dry-run, informers, label-selector, limits, max-rate, min-interval, namespaces, on-failure, on-reload, on-restart, on-start, paused, required, resync, retry, script, sha256, timers, wait-for, wait-for-max
+    keys of [informer.a]: clusters, digest, drop, durable, durable-key-file, durable-secrets, exclude, field-selector, index, keep-managed-fields, label-selector, max-bytes, metadata-only, namespaces, relist-notify-unchanged, required, resource, resync, shard-by, watch-list
+    keys of [plugin.a]: allow, as, component, config, dry-run, informers, label-selector, limits, max-rate, min-interval, namespaces, on-failure, on-reload, on-restart, on-start, paused, required, resync, retry, run-once, script, sha256, timers, wait-for, wait-for-max
     keys of [plugin.a.limits]: call, cpu, http, http-in-flight, http-request, http-response, http-time, instances, kube-calls, kv, memory, pending, writes, writes-in-flight
     keys of [plugin.a.retry]: attempts, initial, max
     keys of [plugin.a.allow]: events, http, kube
@@ -86,6 +88,8 @@ fn configuration_values() {
     let lists: Vec<String> = [
         informer("durable = \"x\""),
         informer("required = \"x\""),
+        informer("shard-by = \"x\""),
+        informer("[ha]\nhash = \"x\""),
         plugin("on-failure = \"x\""),
         plugin("on-reload = \"x\""),
         plugin("on-restart = \"x\""),
@@ -99,6 +103,8 @@ fn configuration_values() {
     assert_snapshot!(lists.join("\n"), @r#"
     possible values: `metadata`, `whole`
     possible values: true, false, "always"
+    possible values: `namespace`, `name`, `none`
+    possible values: `mixed`, `raw`
     possible values: `retry`, `skip`, `quarantine`
     possible values: `replay`, `continue`
     possible values: `replay`, `continue`

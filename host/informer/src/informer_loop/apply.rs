@@ -142,8 +142,8 @@ impl InformerLoop {
         self.record_delete(delta, deleted(object.key(), last, unknown), gone_by);
     }
 
-    /// Whether the object is gone only because this process no longer reads its shard.
-    fn is_of_other_shard(&self, key: KeyRef<'_>) -> bool {
+    /// Whether the object belongs to a shard that is not read, so that one that was stored has not been deleted.
+    pub(super) fn is_of_other_shard(&self, key: KeyRef<'_>) -> bool {
         self.parts.store.shards().is_some_and(|shards| !shards.includes(key))
     }
 
@@ -159,6 +159,13 @@ impl InformerLoop {
             self.keep_delete(&delete, gone_by, delta.received);
         }
         self.record_change(delta, || delete);
+    }
+
+    /// Keeps a delete of a shard that another process reads, for the case that this one takes it over.
+    pub(super) fn keep_others_delete(&self, last: Object, received: Moment) {
+        let gone_by = last.version().number();
+        let delete = deleted(last.key(), Some(last.clone()), false);
+        self.keep_delete(&delete, gone_by, received);
     }
 
     pub(super) fn keep_delete(&self, delete: &ChangeKind, gone_by: Option<u64>, received: Moment) {

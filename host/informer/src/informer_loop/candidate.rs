@@ -12,10 +12,10 @@
 
 use tokio_util::sync::CancellationToken;
 
-use informant_cache::{Reason, ShardFilter};
+use informant_cache::{KeptDelete, Reason, ShardFilter};
 
 use super::InformerLoop;
-use crate::update_channel::{Update, UpdateReceiver, Updates};
+use crate::update_channel::{EventKind, Update, UpdateReceiver, Updates};
 
 /// A reflector on probation.
 pub(crate) struct Candidate {
@@ -86,10 +86,58 @@ impl InformerLoop {
             });
             let Some(list) = accepted else { continue };
             self.shards_before = self.parts.store.shards();
+            self.keep_waiting_deletes(list.version.as_ref().number());
             self.activate_candidate();
+            let has_other_shards = self.shards_before != self.parts.store.shards();
+            if has_other_shards {
+                self.push_kept_deletes();
+            }
             self.apply_list(list, received).await;
+            if has_other_shards {
+                self.end_shards();
+            }
             self.shards_before = self.parts.store.shards();
             self.parts.status.set_reconfigured();
+        }
+    }
+
+    /// Deletes of shards that were not read until now, up to the version of the list, wait with the updates that the
+    /// list makes obsolete.
+    fn keep_waiting_deletes(&mut self, listed: Option<u64>) {
+        while let Ok(updates) = self.parts.updates.try_recv() {
+            let (updates, received) = updates.into_parts();
+            for update in updates {
+                if let Update::Event {
+                    kind: EventKind::Deleted,
+                    object,
+                } = update
+                    && self.is_of_other_shard(object.key())
+                    && object.version().number() <= listed
+                {
+                    self.keep_others_delete(object, received);
+                }
+            }
+        }
+    }
+
+    /// Of shards that are read from now on, deletes that this process has seen before.
+    fn push_kept_deletes(&self) {
+        let (before, now) = (self.shards_before, self.parts.environment.now());
+        let was_read = |delete: &KeptDelete| before.is_none_or(|shards| shards.includes(delete.key.as_ref()));
+        let mut kept = self.parts.kept_deletes.of(self.parts.source);
+        kept.retain(|delete| !was_read(delete));
+        if self.synced && !kept.is_empty() {
+            for listener in &self.listeners {
+                listener.feed().push_kept_deletes(self.parts.source, kept.clone(), now);
+            }
+        }
+    }
+
+    fn end_shards(&self) {
+        let now = self.parts.environment.now();
+        for listener in self.listeners.iter().filter(|_| self.synced) {
+            let snapshot = self.parts.store.published();
+            listener.feed().shards_listed(self.parts.source, snapshot, now);
         }
     }
 

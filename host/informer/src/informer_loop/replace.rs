@@ -20,7 +20,7 @@ pub(super) struct AcceptedList {
     objects: Vec<Object>,
     memory: StagedBytes,
     heads: ListHeads,
-    version: ResourceVersion,
+    pub(super) version: ResourceVersion,
     reason: Reason,
 }
 

@@ -72,7 +72,7 @@ impl Reflector {
             WatchEventType::Bookmark => return self.read_bookmark(event.object, updates),
             WatchEventType::Error => return read_error(event.object, updates),
         };
-        if self.leave_out(&event, updates) {
+        if self.leave_out(&event, kind, updates) {
             return;
         }
         match event.object(&self.parts.shape) {
@@ -93,8 +93,8 @@ impl Reflector {
     }
 
     /// Whether the object of an event belongs to a shard that is not read. Then only its version counts: the source has
-    /// been seen up to there.
-    fn leave_out(&self, event: &WatchLine<'_>, updates: &mut FrameUpdates) -> bool {
+    /// been seen up to there. A delete is read, for the case that this process takes the shard over.
+    fn leave_out(&self, event: &WatchLine<'_>, kind: EventKind, updates: &mut FrameUpdates) -> bool {
         let Some(shards) = &self.parts.request.shards else {
             return false;
         };
@@ -103,6 +103,14 @@ impl Reflector {
             _ => return false,
         };
         updates.counts.other_shard += 1;
+        if kind == EventKind::Deleted
+            && let Ok(object) = event.object(&self.parts.shape)
+            && object.has_type_of(&self.parts.shape)
+        {
+            updates.bytes += object.size_bytes();
+            updates.items.push(Update::Event { kind, object });
+            return true;
+        }
         match updates.items.last_mut() {
             Some(Update::Bookmark(seen)) if version >= *seen => *seen = version,
             Some(Update::Bookmark(_)) => {}

@@ -390,7 +390,7 @@ fn info_of(spec: &SourceSpec) -> SourceInfo {
         resource: format!("{}/{}", spec.resource.api_version(), spec.resource.plural),
         namespace: spec.namespace.clone(),
         namespaced: spec.namespaced,
-        partial: spec.label_selector.is_some() || spec.field_selector.is_some(),
+        partial: spec.label_selector.is_some() || spec.field_selector.is_some() || spec.shards.is_some(),
     }
 }
 

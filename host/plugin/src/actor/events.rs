@@ -89,7 +89,7 @@ impl EventActor {
             self.next_run = None;
             return self.wait(None).await;
         }
-        if !self.context.effects.may_act() {
+        if !self.context.effects.may_act(None) {
             self.next_run = None;
             return self.wait(Some(self.context.now() + GATE_PAUSE)).await;
         }
@@ -104,7 +104,7 @@ impl EventActor {
 
     /// Whether nothing is delivered until somebody resumes the plugin, or it acts.
     fn is_suspended(&self) -> bool {
-        self.is_quarantined || self.context.is_paused() || !self.context.effects.may_act()
+        self.is_quarantined || self.context.is_paused() || !self.context.effects.may_act(None)
     }
 
     /// One turn with one instance: its calls are made here.

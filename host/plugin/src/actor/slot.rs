@@ -176,7 +176,7 @@ impl InstanceSlot {
     ) {
         if self.id.actor == ActorKind::Events {
             self.context.activate(&version.manifest);
-            self.context.effects.set_dry_run(config.spec.is_dry_run);
+            self.context.effects.configure(&config.spec);
         }
         self.config = config;
         self.version = version;

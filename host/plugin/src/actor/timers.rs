@@ -284,7 +284,7 @@ impl PluginContext {
         loop {
             match wait::at_most(&*self.runtime.env, RECORDS_TIME_MAX, records.as_mut()).await {
                 Ok(read) => return read.map_err(|error| error.message),
-                Err(TooLate) if self.effects.has_replicas() && self.effects.may_act() => {}
+                Err(TooLate) if self.effects.has_replicas() && self.effects.may_act(None) => {}
                 Err(TooLate) => return Err(format!("reading them took more than {RECORDS_TIME_MAX:?}")),
             }
         }

@@ -223,7 +223,8 @@ impl EventWorker {
                 observe(context, delivery, now - began, &outcome);
             }
             let effects = instance.as_mut().map(Instance::take_effects).unwrap_or_default();
-            was_refused = outcome != DeliveryOutcome::Filtered && !context.effects.admit_call();
+            let about = delivery.key().map(|key| (delivery.source, key));
+            was_refused = outcome != DeliveryOutcome::Filtered && !context.effects.admit_call(about);
             if was_refused {
                 context.listener.consumer().interrupted(delivery.token, now);
             } else if outcome.is_ok() || seeded_bug(SeededBug::FailedCallWrites) {

@@ -372,7 +372,8 @@ impl GrantedRequest {
         let waited = self.plugin.env.now() - began;
         let mut time_max = self.time_max.saturating_sub(waited);
         if self.may_change_something() {
-            let admitted = self.plugin.dry_run.admit(EffectKind::Http);
+            let about = self.cause.as_deref().and_then(CallCause::about);
+            let admitted = self.plugin.dry_run.admit(EffectKind::Http, about);
             let refused = |why: NotActing| HttpError::new(HttpErrorCode::Unavailable, why.to_string());
             time_max = time_max.min(admitted.map_err(refused)?);
         }

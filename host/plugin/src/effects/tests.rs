@@ -56,6 +56,33 @@ fn a_new_dry_run_starts_with_an_empty_list() {
     );
 }
 
+/// Notes what it is asked for.
+#[derive(Default)]
+struct Asked(Mutex<Vec<String>>);
+
+impl ActingGate for Asked {
+    fn remaining(&self, acts_for: ActsFor<'_>) -> Option<Duration> {
+        lock(&self.0).push(format!("{acts_for:?}"));
+        Some(Duration::MAX)
+    }
+}
+
+#[test]
+fn the_gate_is_asked_for_objects_of_divided_plugins_only() {
+    let asked = Arc::new(Asked::default());
+    let env: Arc<dyn Environment> = Arc::new(crate::testing::TokioTime);
+    let gate = Some(Arc::clone(&asked) as Arc<dyn ActingGate>);
+    let effects = Effects::new(false, &env, Arc::default(), Observed::default(), gate, false);
+    let object = Some((SourceId(7), KeyRef::new("web", "a")));
+    assert!(effects.admit_call(object) && effects.may_act(None));
+    let mut spec = PluginSpec::new("greeter", "greeter.wasm");
+    spec.is_divided = true;
+    effects.configure(&spec);
+    assert!(effects.admit_call(object) && effects.may_act(None));
+    let expected = ["Whole", "Whole", "Whole", r#"Object(SourceId(7), "web/a")"#, "AnyShard"];
+    assert_eq!(*lock(&asked.0), expected);
+}
+
 /// Notes each effect, and whether it was withheld.
 #[derive(Debug, Default)]
 struct Seen(Mutex<Vec<(String, bool)>>);
@@ -73,7 +100,7 @@ fn an_observer_receives_what_was_done_and_withheld() {
     let observer: Arc<dyn PluginObserver> = Arc::clone(&seen) as _;
     let env: Arc<dyn Environment> = Arc::new(crate::testing::TokioTime);
     let observed = Observed::new(&Arc::from("greeter"), Some(&observer));
-    let effects = Effects::new(false, &env, Arc::default(), observed, None);
+    let effects = Effects::new(false, &env, Arc::default(), observed, None, false);
     effects.made(|| effect("a"));
     effects.set_dry_run(true);
     effects.record(effect("b"));

@@ -20,6 +20,8 @@ pub struct CallCause {
     pub version: String,
     /// `add`, `update`, `delete`, `sync` or `timer`.
     pub event: &'static str,
+    /// The source of its object; of a timer, none that exists.
+    pub source: SourceId,
     pub subject: CauseSubject,
     /// Why the handler was called, as in the contract: `watch`.
     pub reason: &'static str,
@@ -116,6 +118,16 @@ impl CurrentCause {
     }
 }
 
+impl CallCause {
+    /// The object that the call was about, and its source. None: it was about a source, or a run of a timer.
+    pub(crate) fn about(&self) -> Option<(SourceId, KeyRef<'_>)> {
+        match &self.subject {
+            CauseSubject::Object(object) => Some((self.source, KeyRef::new(&object.namespace, &object.name))),
+            CauseSubject::Source(_) | CauseSubject::Timer(_) => None,
+        }
+    }
+}
+
 impl PresentCall {
     fn cause(&self) -> CallCause {
         let PresentCall {
@@ -159,6 +171,7 @@ impl PresentCall {
                 _ => delivery.reason.as_str(),
             },
             attempt: delivery.attempt,
+            source: delivery.source,
             subject,
             related,
         }

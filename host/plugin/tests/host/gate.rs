@@ -10,7 +10,7 @@ use crate::kube::Cluster;
 use crate::kv;
 use crate::timers;
 use crate::world::{World, idle};
-use crate::writes::{Api, merge, run};
+use crate::writes::{Api, merge, run, until_sent};
 
 /// What the guest was answered, once.
 async fn answer(world: &World) -> (String, String) {
@@ -108,6 +108,51 @@ async fn a_waiting_write_is_not_sent_through_a_closed_gate() {
     world.gate.set(Some(Duration::MAX));
     idle(&world, &plugin).await;
     assert_eq!(api.sent(), ["a"]);
+}
+
+#[tokio::test]
+async fn a_closed_shard_refuses_writes_about_its_own_objects() {
+    let api = Api::new();
+    let world = World::with_cluster(api.clone());
+    let mut call = direct();
+    call["name"] = json!("$name");
+    let (plugin, mut pods) = run(&world, json!({ "calls": [call] }), |spec| spec.is_divided = true).await;
+    idle(&world, &plugin).await;
+    let accepted = || plugin.listener().control().stats().counters.ok;
+    let before = accepted();
+    world.gate.close_for(pods.id, "web-0");
+    pods.apply("web-0");
+    pods.apply("web-1");
+    for (object, code) in [("web-0", "unavailable"), ("web-1", "ok")] {
+        let is_answer = |line: &serde_json::Value| line["event"] == "add" && line["object"] == object;
+        let line = world.recorded(1, is_answer).await.remove(0);
+        assert_eq!(line["code"], code, "{line}");
+    }
+    world.until("web-1 to be accepted", || accepted() > before).await;
+    // The refused call is made again and again meanwhile.
+    assert_eq!((accepted() - before, api.sent()), (1, vec!["web-1".to_owned()]));
+    assert!(refused(&world).contains(r#"kind="call"}"#), "{}", refused(&world));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiting_write_about_a_closed_shard_is_not_sent() {
+    let api = Api::new();
+    let world = World::with_cluster(api.clone());
+    let config = json!({ "calls": [merge("a"), merge("b")] });
+    let (plugin, mut pods) = run(&world, config, |spec| spec.is_divided = true).await;
+    idle(&world, &plugin).await;
+    api.hold(true);
+    pods.apply("web-0");
+    until_sent(&world, &api, 1).await;
+    world.gate.close_for(pods.id, "web-0");
+    api.hold(false);
+    let written = || world.metrics("informant_plugin_writes_total");
+    let is_refused = || written().contains(r#"result="refused""#);
+    world.until("the refusal", is_refused).await;
+    assert_eq!(api.sent(), ["a"]);
+    world.gate.set(Some(Duration::MAX));
+    idle(&world, &plugin).await;
+    assert_eq!(api.sent(), ["a", "b"]);
 }
 
 #[tokio::test]

@@ -8,9 +8,9 @@ use super::Shared;
 use crate::delivery::tick::TIMER_SOURCE;
 use crate::listener::cursor::CursorKind;
 use crate::listener::{
-    ChangedSelection, Lane, Listener, ListenerOptions, ListenerStats, Pause, Relations, RequeueResult, Triggered,
+    ChangedSelection, GainedShard, HeldShards, Lane, Listener, ListenerOptions, ListenerStats, Pause, Relations, RequeueResult, Triggered,
 };
-use crate::{Catalog, Moment};
+use crate::{Catalog, KeptDeletes, Moment, ShardSet};
 
 /// Pauses, redelivers, changes and closes.
 #[derive(Clone, Debug)]
@@ -99,6 +99,26 @@ impl Control {
     /// knows. Without this, all sources are in one cluster.
     pub fn set_catalog(&self, catalog: Catalog) {
         self.0.change(|listener| listener.queue.suspects.set_catalog(catalog));
+    }
+
+    /// From now on only objects of `held` shards are delivered, of sources that are divided into shards: other processes
+    /// handle the others. None: all. Before sources are attached, or while no shard is held.
+    pub fn set_shards(&self, held: Option<HeldShards>) {
+        self.0.change(|listener| listener.set_shards(held));
+    }
+
+    /// Other processes handle these shards from now on: what is pending of them, under retry, asked for or a dead
+    /// letter is dropped and counts as handed over; what is in flight ends, see
+    /// [`Ledger::in_flight_elsewhere`](super::Ledger::in_flight_elsewhere).
+    pub fn lose_shards(&self, lost: ShardSet) {
+        self.0.change(|listener| listener.lose_shards(lost));
+    }
+
+    /// This process handles the shard from now on. Each of its objects that the handler has not accepted elsewhere is
+    /// delivered with reason `Takeover`, once its source has it, after the deletes that were `kept` of it; then
+    /// [`Notification::Synced`](crate::listener::Notification::Synced).
+    pub fn gain_shard(&self, gained: &GainedShard, kept: &KeptDeletes, now: Moment) {
+        self.0.change(|listener| listener.gain_shard(gained, kept, now));
     }
 
     /// No longer accepts changes. Accepted events, initial lists and replays are still delivered; then the consumer

@@ -6,7 +6,7 @@ use informant_object::{Key, KeyRef, SourceId};
 
 use super::{Shared, SyncedCallback, lock};
 use crate::listener::{Awaited, ObjectChange, ResumeState, Vanished};
-use crate::{Moment, Reason, Snapshot};
+use crate::{KeptDelete, Moment, Reason, Snapshot};
 
 /// Feeds a listener. An informer loop attaches a source, pushes each change, and detaches it; the journal does so in
 /// its
@@ -35,6 +35,17 @@ impl Feed {
     pub fn push_vanished(&self, source: SourceId, deletes: Vec<Vanished>, now: Moment) {
         self.0
             .change(|listener| listener.push_vanished(source, deletes, Reason::Relist, now));
+    }
+
+    /// Deletes that were kept of shards that this process has gained, and that `source` is about to list. What the
+    /// handler has accepted elsewhere is left out. Before the list is [pushed](Self::push).
+    pub fn push_kept_deletes(&self, source: SourceId, kept: Vec<KeptDelete>, now: Moment) {
+        self.0.change(|listener| listener.push_kept_deletes(source, kept, now));
+    }
+
+    /// A list of other shards than before was pushed: those that were gained are complete.
+    pub fn shards_listed(&self, source: SourceId, snapshot: &Snapshot, now: Moment) {
+        self.0.change(|listener| listener.shards_listed(source, snapshot, now));
     }
 
     /// Accepts `changes`, exactly those between the snapshot pushed before and this one.

@@ -83,6 +83,20 @@ impl Ledger {
         self.0.lock().watermark(source)
     }
 
+    /// As [`watermark`](Self::watermark), of the objects of one shard, also of one that was
+    /// [lost](super::Control::lose_shards). Dead letters do not count as accepted: no other process has them. None, too,
+    /// while the source has not listed the shard.
+    #[must_use]
+    pub fn shard_watermark(&self, source: SourceId, shard: u8) -> Option<u64> {
+        self.0.lock().shard_watermark(source, shard)
+    }
+
+    /// How many calls run about objects of shards that other processes handle. Visits every pending key.
+    #[must_use]
+    pub fn in_flight_elsewhere(&self) -> usize {
+        self.0.lock().in_flight_elsewhere()
+    }
+
     /// How long ago the oldest delete was received that is pending or in flight, of any source. None if there is none.
     /// Dead letters count as accepted. Visits every pending key.
     #[must_use]

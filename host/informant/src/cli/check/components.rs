@@ -11,7 +11,7 @@ use informant_plugin_host::{
 
 use informant_spec::Missed;
 
-use super::{Findings, selections, show_progress};
+use super::{Findings, selections, sharding, show_progress};
 use crate::files::read_content;
 
 /// The interface of keys, without its version.
@@ -50,6 +50,9 @@ pub(super) async fn inspect<'c>(config: &'c Config, host: &PluginHost) -> (Inspe
                     .extend(refused.map(|refused| start_problem(config, name, section, &refused)));
                 findings.problems.extend(check_pin(config, name, section, &inspection));
                 findings.problems.extend(check_keys(config, name, section, &inspection));
+                findings
+                    .problems
+                    .extend(sharding::check(config, name, section, &inspection));
                 findings.problems.extend(check_http(config, name, section, &inspection));
                 findings.problems.extend(check_kube(config, name, section, &inspection));
                 findings
@@ -146,13 +149,17 @@ pub(super) fn unpinned(config: &Config) -> Vec<Problem> {
         .collect()
 }
 
-/// A plugin that imports `kv` is denied to use it without a state database, and with one in each replica. The script
-/// runner always imports it, so of a script its own imports count.
-fn check_keys(config: &Config, name: &str, section: &PluginSection, inspection: &Inspection) -> Option<Problem> {
-    let imports_keys = match inspection.runs_script {
+/// Whether a plugin imports `kv`. The script runner always does, so of a script its own imports count.
+pub(super) fn imports_keys(inspection: &Inspection) -> bool {
+    match inspection.runs_script {
         true => inspection.script_imports.iter().any(|import| import == "kv"),
         false => inspection.imports.iter().any(|import| import.starts_with(KV_INTERFACE)),
-    };
+    }
+}
+
+/// A plugin that imports `kv` is denied to use it without a state database, and with one in each replica.
+fn check_keys(config: &Config, name: &str, section: &PluginSection, inspection: &Inspection) -> Option<Problem> {
+    let imports_keys = imports_keys(inspection);
     let problem = |message: &str| config.problem(section.positions.component, format!("[plugin.{name}] {message}"));
     match config.key_store() {
         KeyStore::File | KeyStore::Secrets => None,

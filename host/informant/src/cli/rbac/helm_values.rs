@@ -80,6 +80,8 @@ fn restart_sections(config: &Config) -> String {
     let mut sections = format!("{:?}", (admin, &config.health, http, runners, &config.state));
     if let Some(HaSection {
         speed,
+        shards,
+        hash,
         group,
         namespace,
         cluster,
@@ -87,7 +89,7 @@ fn restart_sections(config: &Config) -> String {
     }) = &config.ha
     {
         // Writing into a String does not fail.
-        let _ = write!(sections, "{:?}", (speed, group, namespace, cluster));
+        let _ = write!(sections, "{:?}", (speed, shards, hash, group, namespace, cluster));
     }
     sections
 }

@@ -20,7 +20,7 @@ use crate::kube_api::ClusterApi;
 struct Switch(AtomicBool);
 
 impl ActingGate for Switch {
-    fn remaining(&self) -> Option<Duration> {
+    fn remaining(&self, _acts_for: ActsFor<'_>) -> Option<Duration> {
         self.0.load(Ordering::Relaxed).then_some(Duration::from_secs(1))
     }
 }

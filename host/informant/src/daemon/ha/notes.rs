@@ -22,7 +22,12 @@ const OLDEST_DELETE_SECONDS: &str = "oldest-delete-seconds";
 
 /// Sets what the Lease says once this process holds it. A standby has no watermarks: those of the predecessor end with
 /// the acquisition, because this process may deliver again what they cover, and be lost before the delete of that.
-pub(super) fn write_notes(group: &Group, configuration: &str, watermarks: &str, oldest_delete: Option<Duration>) {
+pub(super) fn write_notes(
+    group: &Group,
+    shard: u8,
+    (configuration, watermarks): (&str, &str),
+    oldest_delete: Option<Duration>,
+) {
     let oldest = oldest_delete.unwrap_or_default().as_secs().to_string();
     let notes = [
         (CONFIGURATION, configuration),
@@ -31,7 +36,7 @@ pub(super) fn write_notes(group: &Group, configuration: &str, watermarks: &str, 
     ];
     // Watermarks fit.
     if let Ok(notes) = Notes::new(notes) {
-        group.set_notes(notes);
+        group.set_notes(shard, notes);
     }
 }
 

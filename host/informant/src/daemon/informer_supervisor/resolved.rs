@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use informant_config::InformerSection;
+use informant_cache::listener::HeldShards;
+use informant_cache::{ShardBy, ShardFilter};
+use informant_config::{InformerSection, ShardKey};
 use informant_informer::{Discovered, InformerSpec, ReflectorOptions, ServedResources, SourceSpec};
 use informant_spec::GroupVersionResource;
 
@@ -74,7 +76,7 @@ pub(crate) fn spec(status: &StatusHandle, section: &InformerSection, found: &Res
         namespace: None,
         label_selector: section.label_selector.clone(),
         field_selector: section.field_selector.clone(),
-        shards: None,
+        shards: shards(status, section),
         drop: section.drop.clone(),
         digest: section.digest.clone(),
         keep_managed_fields: section.keep_managed_fields,
@@ -94,4 +96,16 @@ pub(crate) fn spec(status: &StatusHandle, section: &InformerSection, found: &Res
         durable: None,
         cache_bytes_max: section.cache_bytes_max,
     }
+}
+
+/// What of the objects this replica reads; none: all.
+fn shards(status: &StatusHandle, section: &InformerSection) -> Option<ShardFilter> {
+    let by = match section.shard_by? {
+        // Where the objects are that it contains.
+        ShardKey::Namespace if section.resource.value.is_namespaces() => ShardBy::Name,
+        ShardKey::Namespace => ShardBy::Namespace,
+        ShardKey::Name => ShardBy::NamespaceAndName,
+    };
+    let HeldShards { division, shards } = *status.read_shards().borrow();
+    Some(ShardFilter { division, by, shards })
 }

@@ -68,14 +68,15 @@ pub(crate) async fn send(
     address.cluster = api.cluster(&address.cluster)?;
     let is_withheld = plugin.dry_run.is_dry_run();
     let effect = match is_withheld || plugin.dry_run.is_observed() {
-        true => effect_of(plugin, &granted, &address, &action, way.cause)?,
+        true => effect_of(plugin, &granted, &address, &action, way.cause.clone())?,
         false => None,
     };
     if is_withheld {
         withhold(&mut action);
     }
+    let about = way.cause.as_deref().and_then(CallCause::about);
     let time_max = match action.is_write() {
-        true => plugin.dry_run.admit(EffectKind::Kube).map_err(refused)?,
+        true => plugin.dry_run.admit(EffectKind::Kube, about).map_err(refused)?,
         false => Duration::MAX,
     };
     let wait_max = wait_max.min(time_max);

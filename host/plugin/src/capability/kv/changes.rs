@@ -49,7 +49,7 @@ impl InitChanges {
         let Some(mut made) = self.made.filter(|made| !made.is_empty()) else {
             return;
         };
-        if made.plugin.dry_run.admit(EffectKind::Kv).is_err() {
+        if made.plugin.dry_run.admit(EffectKind::Kv, None).is_err() {
             return;
         }
         if let Some(space) = made.plugin.current() {

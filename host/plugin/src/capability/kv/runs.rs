@@ -37,7 +37,7 @@ impl KvPlugin {
         let Some(keys) = self.stored().filter(|_| !self.dry_run.is_dry_run()) else {
             return;
         };
-        if self.dry_run.admit(EffectKind::Kv).is_err() {
+        if self.dry_run.admit(EffectKind::Kv, None).is_err() {
             return;
         }
         let written: BTreeMap<&String, String> = runs.iter().map(|(timer, due)| (timer, due.to_string())).collect();

@@ -24,7 +24,7 @@ use crate::capability::parts::{Current, PluginParts};
 use crate::clock::WallClock;
 use crate::effects::Effects;
 use crate::engine::wait;
-use crate::observed::{Effect, EffectKind, KubernetesEvent};
+use crate::observed::{CallCause, Effect, EffectKind, KubernetesEvent};
 use crate::series::Live;
 use crate::sync::lock;
 
@@ -266,7 +266,7 @@ impl RecorderPlugin {
                 field_manager: KubeWrite::default_manager(&self.plugin),
                 ..KubeWrite::default()
             };
-            let (identity, time_max) = self.granted()?;
+            let (identity, time_max) = self.granted(event)?;
             let call = KubeCall {
                 plugin: Arc::clone(&self.plugin),
                 address: KubeAddress {
@@ -316,13 +316,14 @@ impl RecorderPlugin {
 
     /// The user that records the Event, and how long the request may take.
     /// Errors: what it was recorded under holds no longer; it may have waited since.
-    fn granted(&self) -> Result<(Option<Arc<str>>, Duration), KubeError> {
+    fn granted(&self, event: &RecordedEvent) -> Result<(Option<Arc<str>>, Duration), KubeError> {
         let refused = |message: &str| Err(KubeError::new(KubeErrorCode::Denied, message));
         let grant = lock(&self.grants).get();
+        let about = event.cause.as_deref().and_then(CallCause::about);
         match () {
             () if self.dry_run.is_dry_run() => refused("the plugin is in dry run"),
             () if !grant.is_granted => refused("Events are not granted any more"),
-            () => match self.dry_run.admit(EffectKind::Event) {
+            () => match self.dry_run.admit(EffectKind::Event, about) {
                 Ok(time_max) => Ok((grant.identity.clone(), time_max.min(EVENT_TIME_MAX))),
                 Err(not_acting) => refused(&not_acting.to_string()),
             },

@@ -6,6 +6,7 @@ use crate::capability::kube::writes::result::WriteResult;
 use crate::capability::kube::writes::{DeferredWrite, unchanged};
 use crate::capability::kube::{KUBE_WAIT_MAX, KubePlugin};
 use crate::capture::Record;
+use crate::observed::CallCause;
 
 pub(super) struct Made {
     pub(super) result: WriteResult,
@@ -43,7 +44,8 @@ pub(super) async fn make(plugin: &KubePlugin, write: &DeferredWrite) -> Made {
         .ok()
         .and_then(|body| version_of(body))
         .filter(|_| !is_dry_run);
-    let is_refused = answer.as_ref().is_err_and(|error| error.status == 0) && !plugin.dry_run.may_act();
+    let about = write.cause.as_deref().and_then(CallCause::about);
+    let is_refused = answer.as_ref().is_err_and(|error| error.status == 0) && !plugin.dry_run.may_act(about);
     let result = match is_refused {
         true => WriteResult::Refused,
         false => WriteResult::of(&write.action, &describe(&write.address, &write.action), answer),

@@ -1,0 +1,320 @@
+//! Shards that this process gains and loses while its sources stay attached: see [`ShardFilter`](crate::ShardFilter).
+//!
+//! ```text
+//! gain ──▶ held; what is in the store is delivered ──▶ the source lists the rest ──▶ delivered, then `Synced`
+//! lose ──▶ not held: nothing more is handed out, what is in flight ends ──▶ the source forgets the objects
+//! ```
+//!
+//! A source follows with a list what is held. In the time between, it may have objects of shards that are not held any
+//! more, which are not delivered, or lack those of shards that were gained just now.
+
+use std::collections::BTreeMap;
+
+use informant_object::{Key, KeyRef, Object, SourceId};
+
+use crate::delivery::beginning::TAKEOVER_LAG_MAX;
+use crate::listener::slots::{Slot, SlotId};
+use crate::listener::state::{Known, State, What, Why};
+use crate::listener::watermark::{accepted_before_queue, lowered};
+use crate::listener::{AcceptedStates, ChangeKind, Listener, ObjectChange, ResumeState, Takeover};
+use crate::{Division, KeptDelete, KeptDeletes, Moment, Reason, ShardFilter, ShardSet, Snapshot};
+
+/// The shards whose objects a handler is called for in this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldShards {
+    /// How the work is divided. Of a source that is divided otherwise, nothing is delivered until it follows.
+    pub division: Division,
+    /// Their numbers.
+    pub shards: ShardSet,
+}
+
+/// A shard for which this process calls the handler from now on.
+#[derive(Clone, Debug)]
+pub struct GainedShard {
+    /// Its number.
+    pub shard: u8,
+    /// How the handler continues with each source; with others, everything is delivered.
+    pub takeovers: Vec<(SourceId, Takeover)>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Shards {
+    /// Those whose keys are delivered. None: the work is not divided.
+    held: Option<HeldShards>,
+    /// How the handler continues with shards that a source has not listed since they were gained.
+    unlisted: BTreeMap<(SourceId, u8), Takeover>,
+    /// Of shards that were lost: up to which version all was accepted that is no longer in the queue.
+    lost: BTreeMap<(SourceId, u8), Option<u64>>,
+}
+
+impl Listener {
+    /// See [`Control::set_shards`](super::Control::set_shards).
+    pub(super) fn set_shards(&mut self, held: Option<HeldShards>) {
+        self.shards = Shards {
+            held,
+            ..Shards::default()
+        };
+    }
+
+    /// Whether the work is divided.
+    pub(super) fn is_divided(&self) -> bool {
+        self.shards.held.is_some()
+    }
+
+    /// What of the source is read, if it is divided as the work is now.
+    fn shard_filter(&self, source: SourceId) -> Option<&ShardFilter> {
+        let division = self.shards.held?.division;
+        let filter = self.sources.get(source)?.snapshot.shards();
+        filter.filter(|filter| filter.division == division)
+    }
+
+    fn holds(&self, shard: u8) -> bool {
+        self.shards.held.is_some_and(|held| held.shards.contains(shard))
+    }
+
+    fn shard_of(&self, source: SourceId, key: KeyRef<'_>) -> Option<u8> {
+        Some(self.shard_filter(source)?.shard_of(key))
+    }
+
+    /// Whether another process calls the handler for the key.
+    pub(super) fn is_elsewhere(&self, source: SourceId, key: KeyRef<'_>) -> bool {
+        let state = self.sources.get(source).filter(|_| self.is_divided());
+        let is_divided = state.is_some_and(|state| state.snapshot.shards().is_some());
+        is_divided && !self.shard_of(source, key).is_some_and(|shard| self.holds(shard))
+    }
+
+    /// Whether the handler accepted `object` in another process, before this one gained its shard.
+    pub(super) fn was_accepted_elsewhere(&self, source: SourceId, object: &Object) -> bool {
+        let shard = self.shard_of(source, object.key());
+        let takeover = shard.and_then(|shard| self.shards.unlisted.get(&(source, shard)));
+        takeover.is_some_and(|takeover| covers(takeover, object))
+    }
+
+    /// The source is attached: shards that it has not listed yet come later.
+    pub(super) fn await_shards(&mut self, source: SourceId, takeover: Option<Takeover>) {
+        let Some(held) = self.shards.held else { return };
+        let is_listed = |shard: u8| self.shard_filter(source).is_none_or(|filter| filter.shards.contains(shard));
+        let unlisted: Vec<u8> = held.shards.iter().filter(|shard| !is_listed(*shard)).collect();
+        for shard in unlisted {
+            self.shards.unlisted.insert((source, shard), takeover.unwrap_or(EVERYTHING));
+        }
+    }
+
+    /// See [`Control::lose_shards`](super::Control::lose_shards).
+    pub(super) fn lose_shards(&mut self, lost: ShardSet) {
+        let Some(held) = self.shards.held else { return };
+        self.shards.held = Some(HeldShards {
+            shards: held.shards.iter().filter(|shard| !lost.contains(*shard)).collect(),
+            ..held
+        });
+        self.shards.unlisted.retain(|(_, shard), _| !lost.contains(*shard));
+        for source in self.sources.ids() {
+            for shard in lost.iter().filter(|shard| held.shards.contains(*shard)) {
+                let accepted = self.accepted_of_shard(source, shard, |slot| !slot.is_in_flight());
+                self.shards.lost.insert((source, shard), accepted);
+            }
+            self.drop_lost(source);
+        }
+        self.forget_ended_back_offs();
+    }
+
+    /// Drops what is pending of keys that other processes handle. What is in flight ends.
+    fn drop_lost(&mut self, source: SourceId) {
+        let slots = self.queue.slots.ids().into_iter();
+        let slots: Vec<SlotId> = slots.filter(|id| self.queue.slots.get(*id).source == source).collect();
+        let is_in_flight = |id: &SlotId| self.queue.slots.get(*id).is_in_flight();
+        let (in_flight, pending): (Vec<_>, Vec<_>) = slots.into_iter().partition(is_in_flight);
+        let key = |id: SlotId| self.queue.slots.get(id).key().map(KeyRef::to_key);
+        let pending: Vec<Key> = pending.into_iter().filter_map(key).collect();
+        let letters = self.letters.list().into_iter().filter(|letter| letter.source == source);
+        let asked = self.requeues.of_source(source).map(|(key, _)| key.clone());
+        let keys: Vec<Key> = pending.into_iter().chain(letters.map(|letter| letter.key)).chain(asked).collect();
+        for key in keys.iter().filter(|key| self.is_elsewhere(source, key.as_ref())) {
+            if !self.find_in_flight(source, key.as_ref()) {
+                self.forget(source, key.as_ref());
+            }
+        }
+        in_flight.into_iter().for_each(|id| self.drop_rest(id));
+    }
+
+    fn find_in_flight(&self, source: SourceId, key: KeyRef<'_>) -> bool {
+        let slot = self.queue.find(source, key).map(|id| self.queue.slots.get(id));
+        slot.is_some_and(Slot::is_in_flight)
+    }
+
+    /// What follows a call that runs, of a key that another process handles from now on.
+    fn drop_rest(&mut self, id: SlotId) {
+        let slot = self.queue.slots.get(id);
+        let place = slot.key().and_then(|key| Some((slot.source, self.shard_of(slot.source, key)?)));
+        if let Some(place) = place.filter(|(_, shard)| !self.holds(*shard)) {
+            let accepted = self.shards.lost.get(&place).copied().flatten();
+            let accepted = accepted.and_then(|accepted| lowered(accepted, slot.rest.iter()));
+            self.shards.lost.insert(place, accepted);
+            self.queue.hand_over_rest(id);
+        }
+    }
+
+    /// The source is detached.
+    pub(super) fn forget_shards_of(&mut self, source: SourceId) {
+        self.shards.unlisted.retain(|(of, _), _| *of != source);
+        self.shards.lost.retain(|(of, _), _| *of != source);
+    }
+
+    /// A call has ended whose key another process handles from now on: what it has left is dropped, and was not
+    /// accepted here.
+    pub(super) fn drop_elsewhere(&mut self, source: SourceId, key: KeyRef<'_>) {
+        if !self.is_elsewhere(source, key) {
+            return;
+        }
+        let Some(shard) = self.shard_of(source, key) else { return };
+        let is_letter = self.letters.get(source, key).is_some();
+        let slot = self.queue.find(source, key).map(|id| self.queue.slots.get(id));
+        let accepted = self.shards.lost.get(&(source, shard)).copied().flatten();
+        let accepted = accepted.filter(|_| !is_letter);
+        let accepted = accepted.and_then(|accepted| lowered(accepted, slot.into_iter().flat_map(Slot::states)));
+        self.shards.lost.insert((source, shard), accepted);
+        self.forget(source, key);
+        self.forget_ended_back_offs();
+    }
+
+    /// See [`Control::gain_shard`](super::Control::gain_shard).
+    pub(super) fn gain_shard(&mut self, gained: &GainedShard, kept: &KeptDeletes, now: Moment) {
+        let Some(held) = self.shards.held else { return };
+        let shard = gained.shard;
+        self.shards.held = Some(HeldShards {
+            shards: held.shards.iter().chain([shard]).collect(),
+            ..held
+        });
+        for source in self.sources.ids() {
+            let takeover = gained.takeovers.iter().find(|(of, _)| *of == source);
+            let takeover = takeover.map_or(EVERYTHING, |(_, takeover)| *takeover);
+            self.shards.lost.remove(&(source, shard));
+            self.shards.unlisted.insert((source, shard), takeover);
+            if let Some(state) = self.sources.get_mut(source) {
+                state.maybe_seen_until = now + TAKEOVER_LAG_MAX;
+            }
+            let is_listed = self.shard_filter(source).is_some_and(|filter| filter.shards.contains(shard));
+            if is_listed && self.relation(source).is_none() {
+                self.push_kept_deletes(source, kept.of(source), now);
+                self.deliver_shard(source, shard, now);
+                self.listed((source, shard), now);
+            }
+        }
+    }
+
+    /// Deletes that this process has seen of shards that were gained and are about to be listed: the handler gets those
+    /// that it has not accepted in another process.
+    pub(super) fn push_kept_deletes(&mut self, source: SourceId, kept: Vec<KeptDelete>, now: Moment) {
+        let mut by_shard: BTreeMap<u8, Vec<KeptDelete>> = BTreeMap::new();
+        for delete in kept {
+            let shard = self.shard_of(source, delete.key.as_ref());
+            if let Some(shard) = shard.filter(|shard| self.holds(*shard)) {
+                by_shard.entry(shard).or_default().push(delete);
+            }
+        }
+        for (shard, kept) in by_shard {
+            if let Some(takeover) = self.shards.unlisted.get(&(source, shard)) {
+                let deletes = ResumeState::of_takeover(*takeover, kept).deletes;
+                self.push_vanished(source, deletes, Reason::Takeover, now);
+            }
+        }
+    }
+
+    /// The source has the objects of that shard already.
+    fn deliver_shard(&mut self, source: SourceId, shard: u8, now: Moment) {
+        let Some(state) = self.sources.get(source) else { return };
+        let Some(filter) = self.shard_filter(source) else { return };
+        let is_due = |object: &&Object| {
+            let newest = self.queue.find(source, object.key());
+            let newest = newest.and_then(|id| self.queue.slots.get(id).newest().object());
+            // It follows its predecessor's delete.
+            let is_pending = newest.is_some_and(|newest| newest.ptr_eq(object));
+            filter.shard_of(object.key()) == shard && !is_pending && !self.was_accepted_elsewhere(source, object)
+        };
+        let due: Vec<Object> = state.snapshot.after(None).filter(is_due).cloned().collect();
+        let changes = due.into_iter().map(|object| ObjectChange {
+            kind: ChangeKind::Add(object),
+            reason: Reason::Takeover,
+            received: now,
+        });
+        for change in changes {
+            self.push_change(source, &change);
+        }
+    }
+
+    /// The source has listed other shards than before.
+    pub(super) fn shards_listed(&mut self, source: SourceId, snapshot: &Snapshot, now: Moment) {
+        self.push(source, snapshot, &[]);
+        let unlisted = self.shards.unlisted.keys().filter(|(of, _)| *of == source);
+        let is_listed = |shard: u8| self.shard_filter(source).is_some_and(|filter| filter.shards.contains(shard));
+        let listed: Vec<_> = unlisted.filter(|(_, shard)| is_listed(*shard)).copied().collect();
+        for shard in listed {
+            self.listed(shard, now);
+        }
+    }
+
+    /// Everything of a gained shard is in the queue: its end follows.
+    fn listed(&mut self, (source, shard): (SourceId, u8), now: Moment) {
+        self.shards.unlisted.remove(&(source, shard));
+        let Some(state) = self.sources.get(source).filter(|state| state.relation.is_none()) else {
+            return;
+        };
+        let syncing: Vec<bool> = state.walks.iter().map(|walk| walk.syncing.is_some()).collect();
+        for (lane, _) in (0..).zip(syncing).filter(|(_, is_syncing)| !is_syncing) {
+            self.queue.counters.shown += 1;
+            let synced = State::new(What::Synced, Why::Shown, Reason::Takeover, now);
+            self.queue.enqueue((source, lane), Known::Nothing, synced);
+        }
+    }
+
+    /// See [`Ledger::shard_watermark`](super::Ledger::shard_watermark).
+    pub(super) fn shard_watermark(&self, source: SourceId, shard: u8) -> Option<u64> {
+        match self.shards.lost.get(&(source, shard)) {
+            // What is in flight is not accepted yet.
+            Some(accepted) => self.lowered_by_shard((*accepted)?, (source, shard), |_| true),
+            None => self.accepted_of_shard(source, shard, |_| true),
+        }
+    }
+
+    fn accepted_of_shard(&self, source: SourceId, shard: u8, counts: impl Fn(&Slot) -> bool) -> Option<u64> {
+        let state = self.sources.get(source).filter(|_| !self.has_refused())?;
+        let is_read = self.shard_filter(source)?.shards.contains(shard);
+        let is_listed = is_read && !self.shards.unlisted.contains_key(&(source, shard));
+        let accepted = accepted_before_queue(state).filter(|_| is_listed)?;
+        self.lowered_by_shard(accepted, (source, shard), counts)
+    }
+
+    /// Without what is in the queue and in dead letters, which no other process has.
+    fn lowered_by_shard(
+        &self,
+        accepted: u64,
+        (source, shard): (SourceId, u8),
+        counts: impl Fn(&Slot) -> bool,
+    ) -> Option<u64> {
+        let is_in = |key: KeyRef<'_>| self.shard_of(source, key) == Some(shard);
+        let slots = self.queue.slots.iter().filter(|slot| slot.source == source && counts(slot));
+        let slots = slots.filter(|slot| slot.key().is_some_and(is_in));
+        let accepted = lowered(accepted, slots.flat_map(Slot::states))?;
+        let letters = self.letters.newest_first().filter(|letter| letter.source == source);
+        let letters = letters.filter(|letter| is_in(letter.key.as_ref()));
+        letters.into_iter().try_fold(accepted, |accepted, letter| {
+            let version: u64 = letter.resource_version.as_deref()?.parse().ok()?;
+            Some(accepted.min(version.saturating_sub(1)))
+        })
+    }
+
+    /// How many calls run for keys that other processes handle.
+    pub(super) fn in_flight_elsewhere(&self) -> usize {
+        let slots = self.queue.slots.iter().filter(|slot| slot.is_in_flight());
+        slots.filter(|slot| slot.key().is_some_and(|key| self.is_elsewhere(slot.source, key))).count()
+    }
+}
+
+const EVERYTHING: Takeover = Takeover {
+    watermark: None,
+    all_objects: true,
+};
+
+fn covers(takeover: &Takeover, object: &Object) -> bool {
+    !takeover.all_objects && AcceptedStates::default().up_to(takeover.watermark).holds(object)
+}

@@ -1,0 +1,241 @@
+//! [`Shards`]: what this process does for plugins whose objects are divided among the replicas.
+//!
+//! ```text
+//! status ──▶ held ──▶ gates, registry: what plugins act for, and what informers read
+//!              └ handing over: calls end ──▶ watermark ──▶ Lease released ──▶ informers forget the objects
+//! ```
+//!
+//! A shard whose Lease is lost without a hand-over ends everything that these plugins do, and they begin again: deferred
+//! writes about its objects must not wait before those of others.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures::future::join_all;
+use informant_cache::listener::HeldShards;
+use informant_cache::{Division, Environment, ShardSet};
+use informant_lease::{Layout, Standing};
+use informant_plugin_host::Plugin;
+
+use super::notes::watermarks;
+use super::{HAND_OVER_CALLS_MAX, ProcessGate, ReplicaParts, running_plugins};
+use crate::daemon::acting::{Acting, ShardTerm, ShardTerms, Watermarks};
+use crate::daemon::status_registry::StatusRegistry;
+use crate::replicas::{GroupStatus, ShardStatus};
+
+/// How often a hand-over looks whether calls have ended: 10 ms.
+const HAND_OVER_LOOK_INTERVAL: std::time::Duration = std::time::Duration::from_millis(10);
+
+pub(super) struct Shards {
+    registry: StatusRegistry,
+    environment: Arc<dyn Environment>,
+    gate: Arc<ProcessGate>,
+    /// Whether this process is configured for shards.
+    is_divided: bool,
+    terms: ShardTerms,
+    /// Those that are being handed over, with what their predecessors have left.
+    ending: BTreeMap<u8, ShardTerm>,
+}
+
+impl Shards {
+    pub(super) fn new(parts: &ReplicaParts) -> Self {
+        Self {
+            registry: parts.registry.clone(),
+            environment: Arc::clone(&parts.environment),
+            gate: Arc::clone(&parts.gate),
+            is_divided: parts.place.is_divided(),
+            terms: ShardTerms {
+                division: Division::WHOLE,
+                stint: 0,
+                held: BTreeMap::new(),
+            },
+            ending: BTreeMap::new(),
+        }
+    }
+
+    /// To which configuration watermarks belong.
+    pub(super) fn configuration(&self, status: &GroupStatus) -> String {
+        let digest = self.registry.configuration().digest.clone();
+        match self.is_divided {
+            true => format!("{digest} {}", status.layout),
+            false => digest.to_string(),
+        }
+    }
+
+    /// Follows the Leases. Returns the shards that are to be handed over, whose calls are about to [end](Self::end).
+    pub(super) fn follow(&mut self, status: &GroupStatus) -> ShardSet {
+        if !self.is_divided {
+            return ShardSet::default();
+        }
+        let layouts = status.shards.iter().filter_map(|shard| shard.layout);
+        let layout = layouts.max_by_key(|layout| layout.generation);
+        let is_acting = |shard: &&ShardStatus| matches!(shard.standing, Standing::Acting { .. }) && shard.layout == layout;
+        let acting = status.shards.iter().filter(is_acting);
+        let acting: BTreeMap<u8, (u32, &ShardStatus)> =
+            acting.filter_map(|shard| Some((shard.shard, (epoch(shard)?, shard)))).collect();
+        let ends = self.begin_ends(status);
+        self.drop_lost(&acting);
+        self.drop_ended(status);
+        self.gain(layout, &acting, status);
+        self.show();
+        ends
+    }
+
+    /// Those that are handed over from now on: nothing more is called for their objects.
+    fn begin_ends(&mut self, status: &GroupStatus) -> ShardSet {
+        let is_ending = |shard: &&ShardStatus| matches!(shard.standing, Standing::HandingOver { .. });
+        let ending = status.shards.iter().filter(is_ending).map(|shard| shard.shard);
+        let ends: ShardSet = ending.filter(|shard| !self.ending.contains_key(shard)).collect();
+        for shard in ends.iter() {
+            // It may have been acquired and given up at once.
+            let term = self.terms.held.remove(&shard).unwrap_or_default();
+            self.ending.insert(shard, term);
+        }
+        if ends != ShardSet::default() {
+            tracing::info!(shards = ?ends, "handing shards over to other replicas");
+            for plugin in self.plugins() {
+                plugin.listener().control().lose_shards(ends);
+            }
+        }
+        ends
+    }
+
+    /// Those whose Leases were lost.
+    fn drop_lost(&mut self, acting: &BTreeMap<u8, (u32, &ShardStatus)>) {
+        let is_held = |shard: &u8, term: &ShardTerm| acting.get(shard).is_some_and(|(epoch, _)| *epoch == term.epoch);
+        let lost = self.terms.held.iter().filter(|(shard, term)| !is_held(shard, term));
+        let lost: ShardSet = lost.map(|(shard, _)| *shard).collect();
+        if lost == ShardSet::default() {
+            return;
+        }
+        tracing::warn!(shards = ?lost, "this replica no longer acts for shards whose Leases it has lost");
+        for shard in lost.iter() {
+            self.gate.close_shard(shard);
+            self.terms.held.remove(&shard);
+        }
+        self.terms.stint += 1;
+        self.plugins().for_each(|plugin| plugin.end_term());
+    }
+
+    /// Those that were handed over, or whose hand-over took too long.
+    fn drop_ended(&mut self, status: &GroupStatus) {
+        let is_ending = |shard: u8| {
+            let of_shard = status.shards.iter().find(|status| status.shard == shard);
+            of_shard.is_some_and(|shard| matches!(shard.standing, Standing::HandingOver { .. }))
+        };
+        let ended: Vec<u8> = self.ending.keys().copied().filter(|shard| !is_ending(*shard)).collect();
+        for shard in ended {
+            self.gate.close_shard(shard);
+            self.ending.remove(&shard);
+            if self.plugins().any(|plugin| plugin.listener().ledger().in_flight_elsewhere() > 0) {
+                self.terms.stint += 1;
+                self.plugins().for_each(|plugin| plugin.end_term());
+            }
+        }
+    }
+
+    fn gain(&mut self, layout: Option<Layout>, acting: &BTreeMap<u8, (u32, &ShardStatus)>, status: &GroupStatus) {
+        let Some(layout) = layout else { return };
+        if self.terms.division != layout.division && self.terms.held.is_empty() && self.ending.is_empty() {
+            self.terms.division = layout.division;
+        }
+        if self.terms.division != layout.division {
+            return;
+        }
+        let own = self.configuration(status);
+        for (number, (epoch, shard)) in acting {
+            if self.terms.held.contains_key(number) || self.ending.contains_key(number) {
+                continue;
+            }
+            let predecessor = shard.predecessor.as_ref().map(|content| watermarks(content, &own));
+            tracing::info!(shard = number, epoch, takeover = predecessor.is_some(), "this replica acts for a shard");
+            self.gate.open_shard(*number, &shard.gate, *epoch);
+            let term = ShardTerm {
+                epoch: *epoch,
+                predecessor,
+            };
+            self.terms.held.insert(*number, term);
+        }
+    }
+
+    /// Lets plugins and informers know.
+    fn show(&self) {
+        let reads = self.terms.held.keys().chain(self.ending.keys());
+        self.registry.set_read_shards(HeldShards {
+            division: self.terms.division,
+            shards: reads.copied().collect(),
+        });
+        let acting = match self.terms.held.is_empty() {
+            true => Acting::No,
+            false => Acting::Yes(Arc::new(self.terms.clone().into_term())),
+        };
+        let is_same = {
+            let before = self.registry.acting(true);
+            let before = before.borrow();
+            let shards = before.term().and_then(|term| term.shards.as_ref());
+            shards == acting.term().and_then(|term| term.shards.as_ref())
+        };
+        if !is_same {
+            self.registry.set_divided_acting(acting);
+        }
+    }
+
+    /// Waits until calls for these have ended, with what they defer. Returns those for which that is so: the Leases of
+    /// others expire.
+    pub(super) async fn end(&self, ends: ShardSet) -> Vec<u8> {
+        if ends == ShardSet::default() {
+            return Vec::new();
+        }
+        if self.terms.held.is_empty() {
+            // Nothing stays: what does not end is aborted.
+            join_all(self.plugins().map(|plugin| async move { plugin.hand_over(HAND_OVER_CALLS_MAX).await })).await;
+            return ends.iter().collect();
+        }
+        let until = self.environment.now() + HAND_OVER_CALLS_MAX;
+        let runs = || self.plugins().any(|plugin| plugin.listener().ledger().in_flight_elsewhere() > 0);
+        while runs() {
+            if self.environment.now() >= until {
+                tracing::warn!(shards = ?ends, "calls for shards did not end in time: their Leases expire");
+                return Vec::new();
+            }
+            self.environment.sleep(HAND_OVER_LOOK_INTERVAL).await;
+        }
+        ends.iter().collect()
+    }
+
+    /// How far plugins have accepted the objects of a shard, here or in the process before this one.
+    pub(super) fn watermarks(&self, shard: u8) -> Watermarks {
+        let mut watermarks = Watermarks::default();
+        let term = self.terms.held.get(&shard).or_else(|| self.ending.get(&shard));
+        let predecessor = term.and_then(|term| term.predecessor.as_ref());
+        for plugin in self.plugins() {
+            let listener = plugin.listener();
+            for (_, informer) in &plugin.spec().informers {
+                for source in self.registry.sources(informer) {
+                    let own = listener.ledger().shard_watermark(source.id(), shard);
+                    let before = || predecessor?.of(plugin.name(), source.info());
+                    if let Some(watermark) = own.or_else(before) {
+                        watermarks.insert(plugin.name(), source.info(), watermark);
+                    }
+                }
+            }
+        }
+        watermarks
+    }
+
+    /// Those for which this process publishes something.
+    pub(super) fn held(&self) -> Vec<u8> {
+        self.terms.held.keys().copied().collect()
+    }
+
+    fn plugins(&self) -> impl Iterator<Item = Plugin> {
+        running_plugins(&self.registry).filter(|plugin| plugin.spec().is_divided)
+    }
+}
+
+fn epoch(shard: &ShardStatus) -> Option<u32> {
+    match shard.standing {
+        Standing::Acting { epoch, .. } => Some(epoch),
+        _ => None,
+    }
+}
