@@ -65,7 +65,7 @@ pub(crate) use plugins::{
     DeadLettersView, EffectView, EffectsView, FailedEventView, LoadedView, LogLineView, LogsView, Paused, PluginView,
     Plugins, RequeueRequest, Requeued, Restarted, Resumed, RetriesView, remarks,
 };
-pub(crate) use replicas::{OtherReplica, ReplicaView, ReplicasView};
+pub(crate) use replicas::{OtherReplica, ReplicaView, ReplicasView, ShardView};
 pub(crate) use sources::{FailedView, IndexFailuresView, LARGEST_NAMED_MAX, NamespaceView, SourceView, Sources};
 pub(crate) use stream::{Memory, Overview, PluginRow, SourceRow};
 pub(crate) use trigger::{TriggerRequest, TriggeredObjects};

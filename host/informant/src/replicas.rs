@@ -100,8 +100,6 @@ pub(crate) struct ShardStatus {
     pub(crate) holder: Option<Arc<str>>,
     /// How often the Lease was acquired.
     pub(crate) transitions: u32,
-    /// The Lease as it was last observed.
-    pub(crate) content: Option<LeaseContent>,
     /// What the Lease said when this process acquired it.
     pub(crate) predecessor: Option<LeaseContent>,
     pub(crate) gate: Gate,

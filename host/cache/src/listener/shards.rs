@@ -129,15 +129,15 @@ impl Listener {
         let letters = self.letters.list().into_iter().filter(|letter| letter.source == source);
         let asked = self.requeues.of_source(source).map(|(key, _)| key.clone());
         let keys: Vec<Key> = pending.into_iter().chain(letters.map(|letter| letter.key)).chain(asked).collect();
-        for key in keys.iter().filter(|key| self.is_elsewhere(source, key.as_ref())) {
-            if !self.find_in_flight(source, key.as_ref()) {
+        for key in &keys {
+            if self.is_elsewhere(source, key.as_ref()) && !self.is_called(source, key.as_ref()) {
                 self.forget(source, key.as_ref());
             }
         }
         in_flight.into_iter().for_each(|id| self.drop_rest(id));
     }
 
-    fn find_in_flight(&self, source: SourceId, key: KeyRef<'_>) -> bool {
+    fn is_called(&self, source: SourceId, key: KeyRef<'_>) -> bool {
         let slot = self.queue.find(source, key).map(|id| self.queue.slots.get(id));
         slot.is_some_and(Slot::is_in_flight)
     }

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
-use informant_cache::{Catalog, Environment, Source};
+use informant_cache::listener::HeldShards;
+use informant_cache::{Division, ShardSet, Catalog, Environment, Source};
 use informant_config::{InformerSection, PluginSection};
 use informant_informer::{Discovered, Exclusion, NamedInformer, UnusedExclusion};
 use informant_object::SourceId;

@@ -177,16 +177,15 @@ impl Driver {
     fn shards(&self, now: Moment) -> Vec<ShardStatus> {
         let members = self.replica.members();
         let shard = |(shard, election): (u8, &Election)| {
-            let content = election.lease().map(|lease| lease.content.clone());
-            let holder = content.as_ref().map(|content| Arc::clone(&content.holder));
+            let content = election.lease().map(|lease| &lease.content);
+            let holder = content.map(|content| Arc::clone(&content.holder));
             let is_live = |holder: &Arc<str>| members.live(now).any(|member| member.identity == *holder);
             ShardStatus {
                 shard,
                 standing: election.standing(),
                 layout: election.term_layout(),
                 holder: holder.filter(is_live),
-                transitions: content.as_ref().map_or(0, |content| content.transitions),
-                content,
+                transitions: content.map_or(0, |content| content.transitions),
                 predecessor: election.predecessor().cloned(),
                 gate: election.gate().clone(),
             }
