@@ -121,3 +121,29 @@ pub(crate) fn read_exclude(table: &Table<'_>, entries: &[Located<String>]) -> Ex
     }
     exclude
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{Config, SourceFile};
+
+    #[test]
+    fn namespaces_are_known_by_each_of_their_names() {
+        let is_namespaces = |resource: &str| {
+            let text = format!("[informer.a]\nresource = \"{resource}\"\n");
+            let config = Config::parse(&SourceFile::new("config.toml", text)).unwrap();
+            config.informers["a"].resource.value.is_namespaces()
+        };
+        for resource in ["v1/namespaces", "namespaces", "Namespace", "ns"] {
+            assert!(is_namespaces(resource), "{resource}");
+        }
+        for resource in [
+            "v1/pods",
+            "example.com/v1/namespaces",
+            "namespaces.example.com",
+            "v1/*",
+            "*",
+        ] {
+            assert!(!is_namespaces(resource), "{resource}");
+        }
+    }
+}

@@ -11,7 +11,7 @@ use informant_plugin_host::{
 
 use informant_spec::Missed;
 
-use super::{Findings, selections, sharding, show_progress};
+use super::{Findings, selections, show_progress};
 use crate::files::read_content;
 
 /// The interface of keys, without its version.
@@ -52,7 +52,7 @@ pub(super) async fn inspect<'c>(config: &'c Config, host: &PluginHost) -> (Inspe
                 findings.problems.extend(check_keys(config, name, section, &inspection));
                 findings
                     .problems
-                    .extend(sharding::check(config, name, section, &inspection));
+                    .extend(check_division(config, name, section, &inspection));
                 findings.problems.extend(check_http(config, name, section, &inspection));
                 findings.problems.extend(check_kube(config, name, section, &inspection));
                 findings
@@ -150,7 +150,7 @@ pub(super) fn unpinned(config: &Config) -> Vec<Problem> {
 }
 
 /// Whether a plugin imports `kv`. The script runner always does, so of a script its own imports count.
-pub(super) fn imports_keys(inspection: &Inspection) -> bool {
+fn imports_keys(inspection: &Inspection) -> bool {
     match inspection.runs_script {
         true => inspection.script_imports.iter().any(|import| import == "kv"),
         false => inspection.imports.iter().any(|import| import.starts_with(KV_INTERFACE)),
@@ -179,6 +179,21 @@ fn check_keys(config: &Config, name: &str, section: &PluginSection, inspection: 
         ),
         KeyStore::Nowhere | KeyStore::FileOfEachReplica => None,
     }
+}
+
+/// A plugin that is called in every replica has nothing that exists once. Only its manifest and imports show whether it
+/// has. Keys are no reason where they are denied.
+fn check_division(config: &Config, name: &str, section: &PluginSection, inspection: &Inspection) -> Option<Problem> {
+    let uses_keys = config.key_store() == KeyStore::Secrets && imports_keys(inspection);
+    let why = match (inspection.manifest.timers.is_empty(), uses_keys) {
+        _ if !section.spec.is_divided => return None,
+        (false, _) => "has timers",
+        (true, true) => "uses kv",
+        (true, false) => return None,
+    };
+    let message = format!("[plugin.{name}] {why}, and its objects are divided among the replicas");
+    let problem = config.problem(section.positions.section, message);
+    Some(problem.help(format!("add this line to [plugin.{name}]: run-once = true")))
 }
 
 fn catches_up(inspection: &Inspection) -> bool {

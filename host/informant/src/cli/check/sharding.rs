@@ -1,11 +1,8 @@
-//! What runs once although the work is divided among replicas, and what has to.
+//! What runs once although the work is divided among replicas.
 
-use informant_config::{Config, KeyStore, PluginSection, Problem};
-use informant_plugin_host::Inspection;
+use informant_config::{Config, Problem};
 
-use super::components::imports_keys;
-
-/// A note for each plugin that runs on one replica, with the reason.
+/// A note for each plugin that runs once, with the reason.
 pub(super) fn notes(config: &Config) -> Vec<Problem> {
     let notes = config.runs_once().iter().filter_map(|(name, why)| {
         let position = config.plugins.get(name)?.positions.section;
@@ -13,21 +10,6 @@ pub(super) fn notes(config: &Config) -> Vec<Problem> {
         Some(config.problem(position, message).note())
     });
     notes.collect()
-}
-
-/// A plugin that is called in every replica has nothing that exists once. Only its manifest and imports show whether it
-/// has. Keys are no reason where they are denied.
-pub(super) fn check(config: &Config, name: &str, section: &PluginSection, inspection: &Inspection) -> Option<Problem> {
-    let uses_keys = config.key_store() == KeyStore::Secrets && imports_keys(inspection);
-    let why = match (inspection.manifest.timers.is_empty(), uses_keys) {
-        _ if !section.spec.is_divided => return None,
-        (false, _) => "has timers",
-        (true, true) => "uses kv",
-        (true, false) => return None,
-    };
-    let message = format!("[plugin.{name}] {why}, and its objects are divided among the replicas");
-    let problem = config.problem(section.positions.section, message);
-    Some(problem.help(format!("add this line to [plugin.{name}]: run-once = true")))
 }
 
 #[cfg(test)]
