@@ -31,6 +31,20 @@ fn create_all(world: &World, name: &str) -> BTreeSet<String> {
     (0..TEAMS).map(|team| format!("{name}-{team}")).collect()
 }
 
+async fn world() -> World {
+    let world = World::start().await;
+    world.install("guest-recorder", "recorder.wasm");
+    for team in 0..TEAMS {
+        let namespace = json!({
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": { "name": format!("team-{team}") },
+        });
+        world.server.create("v1/namespaces", "", namespace).unwrap();
+    }
+    world
+}
+
 async fn replica(world: &World, config: &str, number: usize) -> Program {
     let name = format!("informant-{number}");
     let program = Program::run_in(world, config, &[("HOSTNAME", &name)]).await;
@@ -77,8 +91,7 @@ async fn have_called(programs: &[&Program], event: &str, name: &str, wanted: &BT
 
 #[tokio::test(flavor = "multi_thread")]
 async fn replicas_divide_the_objects_by_namespace() {
-    let world = World::start().await;
-    world.install("guest-recorder", "recorder.wasm");
+    let world = world().await;
     let old = create_all(&world, "old");
     let first = replica(&world, CONFIG, 0).await;
     holds(&first, "informant-0", 4).await;
@@ -113,8 +126,7 @@ async fn replicas_divide_the_objects_by_namespace() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn shards_of_a_killed_replica_are_handled_elsewhere() {
-    let world = World::start().await;
-    world.install("guest-recorder", "recorder.wasm");
+    let world = world().await;
     let config = CONFIG.to_owned() + "on-start = \"continue\"\n";
     let first = replica(&world, &config, 0).await;
     let mut second = replica(&world, &config, 1).await;
@@ -130,8 +142,7 @@ async fn shards_of_a_killed_replica_are_handled_elsewhere() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_number_of_shards_changes_while_replicas_roll() {
-    let world = World::start().await;
-    world.install("guest-recorder", "recorder.wasm");
+    let world = world().await;
     let whole = CONFIG.replace("shards = 4", "shards = 1");
     let mut first = replica(&world, &whole, 0).await;
     let pods = create_all(&world, "web");
