@@ -130,8 +130,13 @@ impl Effects {
         match &self.gate {
             _ if self.is_standby() => None,
             None => Some(Duration::MAX),
-            Some(gate) => gate.remaining(acts_for(self.is_divided.load(Ordering::Acquire), about)),
+            Some(gate) => gate.remaining(acts_for(self.is_divided(), about)),
         }
+    }
+
+    /// Whether its objects are divided among replicas.
+    pub(crate) fn is_divided(&self) -> bool {
+        self.is_divided.load(Ordering::Acquire)
     }
 
     pub(crate) fn is_standby(&self) -> bool {

@@ -188,6 +188,11 @@ pub enum LoadProblem {
         value: &'static str,
     },
     #[error(
+        "has timers, and its objects are divided among the replicas, each of which would make every run; in config.toml, \
+         set in [plugin.{plugin}]: run-once = true"
+    )]
+    TimersDivided { plugin: String },
+    #[error(
         "has no timer {timer:?}, whose schedule [plugin.{plugin}.timers] of config.toml sets; {}",
         known_timers(.known)
     )]

@@ -185,7 +185,9 @@ impl Listener {
             return;
         }
         let count = deletes.len();
-        let here = deletes.into_iter().filter(|delete| !self.is_elsewhere(source, delete.key.as_ref()));
+        let here = deletes
+            .into_iter()
+            .filter(|delete| !self.is_elsewhere(source, delete.key.as_ref()));
         let deletes: Vec<Vanished> = here.collect();
         self.queue.counters.accepted += (count - deletes.len()) as u64;
         self.queue.counters.handed_over += (count - deletes.len()) as u64;

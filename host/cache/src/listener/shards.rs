@@ -93,10 +93,15 @@ impl Listener {
     /// The source is attached: shards that it has not listed yet come later.
     pub(super) fn await_shards(&mut self, source: SourceId, takeover: Option<Takeover>) {
         let Some(held) = self.shards.held else { return };
-        let is_listed = |shard: u8| self.shard_filter(source).is_none_or(|filter| filter.shards.contains(shard));
+        let is_listed = |shard: u8| {
+            self.shard_filter(source)
+                .is_none_or(|filter| filter.shards.contains(shard))
+        };
         let unlisted: Vec<u8> = held.shards.iter().filter(|shard| !is_listed(*shard)).collect();
         for shard in unlisted {
-            self.shards.unlisted.insert((source, shard), takeover.unwrap_or(EVERYTHING));
+            self.shards
+                .unlisted
+                .insert((source, shard), takeover.unwrap_or(EVERYTHING));
         }
     }
 
@@ -128,7 +133,11 @@ impl Listener {
         let pending: Vec<Key> = pending.into_iter().filter_map(key).collect();
         let letters = self.letters.list().into_iter().filter(|letter| letter.source == source);
         let asked = self.requeues.of_source(source).map(|(key, _)| key.clone());
-        let keys: Vec<Key> = pending.into_iter().chain(letters.map(|letter| letter.key)).chain(asked).collect();
+        let keys: Vec<Key> = pending
+            .into_iter()
+            .chain(letters.map(|letter| letter.key))
+            .chain(asked)
+            .collect();
         for key in &keys {
             if self.is_elsewhere(source, key.as_ref()) && !self.is_called(source, key.as_ref()) {
                 self.forget(source, key.as_ref());
@@ -145,7 +154,9 @@ impl Listener {
     /// What follows a call that runs, of a key that another process handles from now on.
     fn drop_rest(&mut self, id: SlotId) {
         let slot = self.queue.slots.get(id);
-        let place = slot.key().and_then(|key| Some((slot.source, self.shard_of(slot.source, key)?)));
+        let place = slot
+            .key()
+            .and_then(|key| Some((slot.source, self.shard_of(slot.source, key)?)));
         if let Some(place) = place.filter(|(_, shard)| !self.holds(*shard)) {
             let accepted = self.shards.lost.get(&place).copied().flatten();
             let accepted = accepted.and_then(|accepted| lowered(accepted, slot.rest.iter()));
@@ -166,7 +177,9 @@ impl Listener {
         if !self.is_elsewhere(source, key) {
             return;
         }
-        let Some(shard) = self.shard_of(source, key) else { return };
+        let Some(shard) = self.shard_of(source, key) else {
+            return;
+        };
         let is_letter = self.letters.get(source, key).is_some();
         let slot = self.queue.find(source, key).map(|id| self.queue.slots.get(id));
         let accepted = self.shards.lost.get(&(source, shard)).copied().flatten();
@@ -193,7 +206,9 @@ impl Listener {
             if let Some(state) = self.sources.get_mut(source) {
                 state.maybe_seen_until = now + TAKEOVER_LAG_MAX;
             }
-            let is_listed = self.shard_filter(source).is_some_and(|filter| filter.shards.contains(shard));
+            let is_listed = self
+                .shard_filter(source)
+                .is_some_and(|filter| filter.shards.contains(shard));
             if is_listed && self.relation(source).is_none() {
                 self.push_kept_deletes(source, kept.of(source), now);
                 self.deliver_shard(source, shard, now);
@@ -223,7 +238,9 @@ impl Listener {
     /// The source has the objects of that shard already.
     fn deliver_shard(&mut self, source: SourceId, shard: u8, now: Moment) {
         let Some(state) = self.sources.get(source) else { return };
-        let Some(filter) = self.shard_filter(source) else { return };
+        let Some(filter) = self.shard_filter(source) else {
+            return;
+        };
         let is_due = |object: &&Object| {
             let newest = self.queue.find(source, object.key());
             let newest = newest.and_then(|id| self.queue.slots.get(id).newest().object());
@@ -246,7 +263,10 @@ impl Listener {
     pub(super) fn shards_listed(&mut self, source: SourceId, snapshot: &Snapshot, now: Moment) {
         self.push(source, snapshot, &[]);
         let unlisted = self.shards.unlisted.keys().filter(|(of, _)| *of == source);
-        let is_listed = |shard: u8| self.shard_filter(source).is_some_and(|filter| filter.shards.contains(shard));
+        let is_listed = |shard: u8| {
+            self.shard_filter(source)
+                .is_some_and(|filter| filter.shards.contains(shard))
+        };
         let listed: Vec<_> = unlisted.filter(|(_, shard)| is_listed(*shard)).copied().collect();
         for shard in listed {
             self.listed(shard, now);
@@ -292,7 +312,11 @@ impl Listener {
         counts: impl Fn(&Slot) -> bool,
     ) -> Option<u64> {
         let is_in = |key: KeyRef<'_>| self.shard_of(source, key) == Some(shard);
-        let slots = self.queue.slots.iter().filter(|slot| slot.source == source && counts(slot));
+        let slots = self
+            .queue
+            .slots
+            .iter()
+            .filter(|slot| slot.source == source && counts(slot));
         let slots = slots.filter(|slot| slot.key().is_some_and(is_in));
         let accepted = lowered(accepted, slots.flat_map(Slot::states))?;
         let letters = self.letters.newest_first().filter(|letter| letter.source == source);
@@ -306,7 +330,9 @@ impl Listener {
     /// How many calls run for keys that other processes handle.
     pub(super) fn in_flight_elsewhere(&self) -> usize {
         let slots = self.queue.slots.iter().filter(|slot| slot.is_in_flight());
-        slots.filter(|slot| slot.key().is_some_and(|key| self.is_elsewhere(slot.source, key))).count()
+        slots
+            .filter(|slot| slot.key().is_some_and(|key| self.is_elsewhere(slot.source, key)))
+            .count()
     }
 }
 

@@ -63,7 +63,10 @@ fn of_group(group: &GroupStatus, now: Moment, encoder: &mut DescriptorEncoder<'_
     let help = "How often the Lease that says who acts was acquired";
     let transitions = group.content.as_ref().map_or(0, |content| content.transitions);
     gauge(encoder, "lease_transitions", help, transitions.into())?;
-    let in_force = group.shards.iter().filter(|shard| shard.shard < group.layout.division.shards);
+    let in_force = group
+        .shards
+        .iter()
+        .filter(|shard| shard.shard < group.layout.division.shards);
     let (held, without) = in_force.fold((0, 0), |(held, without), shard| {
         let is_own = shard.holder.as_ref() == Some(&group.identity);
         (held + u64::from(is_own), without + u64::from(shard.holder.is_none()))

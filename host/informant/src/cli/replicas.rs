@@ -108,7 +108,10 @@ fn summary(replicas: &ReplicasView) -> Vec<String> {
             0 => String::new(),
             without => format!("; {without} without a holder"),
         };
-        lines.push(format!("The work is divided into {} shards (layout {layout}){without}{next}.", replicas.shards.len()));
+        lines.push(format!(
+            "The work is divided into {} shards (layout {layout}){without}{next}.",
+            replicas.shards.len()
+        ));
     }
     if replicas.lease.is_some() && replicas.holder.is_none() {
         let hint = runbooks::hint(Some(runbooks::NO_HOLDER.code));

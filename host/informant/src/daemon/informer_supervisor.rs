@@ -198,7 +198,9 @@ impl InformerSupervisor {
     /// Lets a running informer read the shards that are this replica's now.
     async fn read_shards(&self, pending: Option<&PendingChange>) {
         let tried = pending.and_then(PendingChange::in_place).cloned();
-        let Some(section) = tried.or_else(|| self.status.section()) else { return };
+        let Some(section) = tried.or_else(|| self.status.section()) else {
+            return;
+        };
         if let (Some(_), InformerPhase::Running(running)) = (section.shard_by, self.status.phase())
             && let Err(error) = self.reconfigure(&running, &section).await
         {

@@ -199,7 +199,11 @@ impl PluginAttachments {
         if self.term.as_ref() == next {
             return;
         }
-        let moves = self.term.as_ref().zip(next).and_then(|(before, next)| before.moves_to(next));
+        let moves = self
+            .term
+            .as_ref()
+            .zip(next)
+            .and_then(|(before, next)| before.moves_to(next));
         if let (Some(moves), Some(next)) = (moves, next) {
             return self.move_shards(&moves, next);
         }

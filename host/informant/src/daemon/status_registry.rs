@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use informant_cache::listener::HeldShards;
-use informant_cache::{Division, ShardSet, Catalog, Environment, Source};
+use informant_cache::{Catalog, Division, Environment, ShardSet, Source};
 use informant_config::{InformerSection, PluginSection};
 use informant_informer::{Discovered, Exclusion, NamedInformer, UnusedExclusion};
 use informant_object::SourceId;
@@ -341,7 +341,9 @@ impl StatusRegistry {
     }
 
     pub(super) fn set_read_shards(&self, shards: HeldShards) {
-        self.0.read_shards.send_if_modified(|read| std::mem::replace(read, shards) != shards);
+        self.0
+            .read_shards
+            .send_if_modified(|read| std::mem::replace(read, shards) != shards);
     }
 
     /// Keeps for a successor whether the plugin is paused by command, if there may be one.

@@ -64,7 +64,9 @@ async fn shards_of(program: &Program, name: &str) -> BTreeSet<u64> {
 async fn holds(program: &Program, name: &str, number: usize) -> BTreeSet<u64> {
     until(&format!("{name} to hold {number} shards"), async || {
         let held = shards_of(program, name).await;
-        (held.len() == number).then(|| held.clone()).ok_or_else(|| format!("{held:?}"))
+        (held.len() == number)
+            .then(|| held.clone())
+            .ok_or_else(|| format!("{held:?}"))
     })
     .await
 }
@@ -83,7 +85,10 @@ fn called(program: &Program, event: &str, name: &str) -> BTreeSet<String> {
 
 async fn have_called(programs: &[&Program], event: &str, name: &str, wanted: &BTreeSet<String>) {
     until(&format!("calls for each {name}"), async || {
-        let all: BTreeSet<String> = programs.iter().flat_map(|program| called(program, event, name)).collect();
+        let all: BTreeSet<String> = programs
+            .iter()
+            .flat_map(|program| called(program, event, name))
+            .collect();
         (all == *wanted).then_some(()).ok_or_else(|| format!("{all:?}"))
     })
     .await;
@@ -103,7 +108,10 @@ async fn replicas_divide_the_objects_by_namespace() {
     let new = create_all(&world, "new");
     have_called(&[&first, &second], "add", "new", &new).await;
     let (one, other) = (called(&first, "add", "new"), called(&second, "add", "new"));
-    assert!(one.is_disjoint(&other) && !one.is_empty() && !other.is_empty(), "{one:?} {other:?}");
+    assert!(
+        one.is_disjoint(&other) && !one.is_empty() && !other.is_empty(),
+        "{one:?} {other:?}"
+    );
     // Each object that has moved comes once more, and no other.
     let again = called(&second, "add", "old");
     let name_of = |pod: &String| pod.replace("new", "old");
@@ -115,7 +123,10 @@ async fn replicas_divide_the_objects_by_namespace() {
     // Deletes at the moment of a hand-over reach one of them.
     second.signal("-TERM").await;
     for team in 0..TEAMS {
-        world.server.delete("v1/pods", &format!("team-{team}"), &format!("old-{team}")).unwrap();
+        world
+            .server
+            .delete("v1/pods", &format!("team-{team}"), &format!("old-{team}"))
+            .unwrap();
     }
     have_called(&[&first, &second], "delete", "old", &old).await;
     assert_eq!(second.exit_code().await, Some(0));

@@ -8,7 +8,8 @@ use super::Shared;
 use crate::delivery::tick::TIMER_SOURCE;
 use crate::listener::cursor::CursorKind;
 use crate::listener::{
-    ChangedSelection, GainedShard, HeldShards, Lane, Listener, ListenerOptions, ListenerStats, Pause, Relations, RequeueResult, Triggered,
+    ChangedSelection, GainedShard, HeldShards, Lane, Listener, ListenerOptions, ListenerStats, Pause, Relations,
+    RequeueResult, Triggered,
 };
 use crate::{Catalog, KeptDeletes, Moment, ShardSet};
 

@@ -23,7 +23,10 @@ fn set(shards: &[u8]) -> ShardSet {
 /// Names of objects, those of `shard` only.
 fn names(shard: u8, count: usize) -> Vec<String> {
     let names = (0..).map(|number| format!("pod-{number}"));
-    names.filter(|name| filter(&[]).shard_of(key(name)) == shard).take(count).collect()
+    names
+        .filter(|name| filter(&[]).shard_of(key(name)) == shard)
+        .take(count)
+        .collect()
 }
 
 /// A handler that holds these shards, of a source that has them.
@@ -141,7 +144,10 @@ fn kept_deletes_of_a_gained_shard_come_first() {
     rig.listener.feed().push_kept_deletes(PODS, kept, rig.now);
     list(&mut rig, &[0, 1], &[object(&gained[2], 13)]);
     // What lies under the watermark was delivered elsewhere, and the other shard was held before.
-    let expected = format!("delete {}@12 takeover\nadd {}@13 takeover\nsynced takeover\n", gained[1], gained[2]);
+    let expected = format!(
+        "delete {}@12 takeover\nadd {}@13 takeover\nsynced takeover\n",
+        gained[1], gained[2]
+    );
     let delivered = rig.drain();
     assert!(delivered.ends_with(&expected), "{delivered}");
 }
@@ -167,7 +173,10 @@ fn shard_that_returns_before_its_source_forgot_it_is_delivered() {
         received: rig.now,
     });
     gain(&rig, 1, CONTINUES, &kept);
-    let expected = format!("delete {}@13 takeover\nadd {}@12 takeover\nsynced takeover\n", names[1], names[0]);
+    let expected = format!(
+        "delete {}@13 takeover\nadd {}@12 takeover\nsynced takeover\n",
+        names[1], names[0]
+    );
     assert_eq!(rig.drain(), expected);
     rig.set(&names[0], 14);
     assert_eq!(rig.drain(), format!("update {0}@12->14 watch\n", names[0]));

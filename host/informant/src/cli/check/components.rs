@@ -181,19 +181,14 @@ fn check_keys(config: &Config, name: &str, section: &PluginSection, inspection: 
     }
 }
 
-/// A plugin that is called in every replica has nothing that exists once. Only its manifest and imports show whether it
-/// has. Keys are no reason where they are denied.
+/// A plugin that is called in every replica has no keys. Where they are denied anyway, that is reported elsewhere.
 fn check_division(config: &Config, name: &str, section: &PluginSection, inspection: &Inspection) -> Option<Problem> {
     let uses_keys = config.key_store() == KeyStore::Secrets && imports_keys(inspection);
-    let why = match (inspection.manifest.timers.is_empty(), uses_keys) {
-        _ if !section.spec.is_divided => return None,
-        (false, _) => "has timers",
-        (true, true) => "uses kv",
-        (true, false) => return None,
-    };
-    let message = format!("[plugin.{name}] {why}, and its objects are divided among the replicas");
-    let problem = config.problem(section.positions.section, message);
-    Some(problem.help(format!("add this line to [plugin.{name}]: run-once = true")))
+    (uses_keys && section.spec.is_divided).then(|| {
+        let message = format!("[plugin.{name}] uses kv, and its objects are divided among the replicas");
+        let problem = config.problem(section.positions.section, message);
+        problem.help(format!("add this line to [plugin.{name}]: run-once = true"))
+    })
 }
 
 fn catches_up(inspection: &Inspection) -> bool {

@@ -69,10 +69,12 @@ impl Shards {
         }
         let layouts = status.shards.iter().filter_map(|shard| shard.layout);
         let layout = layouts.max_by_key(|layout| layout.generation);
-        let is_acting = |shard: &&ShardStatus| matches!(shard.standing, Standing::Acting { .. }) && shard.layout == layout;
+        let is_acting =
+            |shard: &&ShardStatus| matches!(shard.standing, Standing::Acting { .. }) && shard.layout == layout;
         let acting = status.shards.iter().filter(is_acting);
-        let acting: BTreeMap<u8, (u32, &ShardStatus)> =
-            acting.filter_map(|shard| Some((shard.shard, (epoch(shard)?, shard)))).collect();
+        let acting: BTreeMap<u8, (u32, &ShardStatus)> = acting
+            .filter_map(|shard| Some((shard.shard, (epoch(shard)?, shard))))
+            .collect();
         let ends = self.begin_ends(status);
         self.drop_lost(&acting);
         self.drop_ended(status);
@@ -127,7 +129,10 @@ impl Shards {
         for shard in ended {
             self.gate.close_shard(shard);
             self.ending.remove(&shard);
-            if self.plugins().any(|plugin| plugin.listener().ledger().in_flight_elsewhere() > 0) {
+            if self
+                .plugins()
+                .any(|plugin| plugin.listener().ledger().in_flight_elsewhere() > 0)
+            {
                 self.terms.stint += 1;
                 self.plugins().for_each(|plugin| plugin.end_term());
             }
@@ -148,7 +153,12 @@ impl Shards {
                 continue;
             }
             let predecessor = shard.predecessor.as_ref().map(|content| watermarks(content, &own));
-            tracing::info!(shard = number, epoch, takeover = predecessor.is_some(), "this replica acts for a shard");
+            tracing::info!(
+                shard = number,
+                epoch,
+                takeover = predecessor.is_some(),
+                "this replica acts for a shard"
+            );
             self.gate.open_shard(*number, &shard.gate, *epoch);
             let term = ShardTerm {
                 epoch: *epoch,
@@ -188,11 +198,18 @@ impl Shards {
         }
         if self.terms.held.is_empty() {
             // Nothing stays: what does not end is aborted.
-            join_all(self.plugins().map(|plugin| async move { plugin.hand_over(HAND_OVER_CALLS_MAX).await })).await;
+            join_all(
+                self.plugins()
+                    .map(|plugin| async move { plugin.hand_over(HAND_OVER_CALLS_MAX).await }),
+            )
+            .await;
             return ends.iter().collect();
         }
         let until = self.environment.now() + HAND_OVER_CALLS_MAX;
-        let runs = || self.plugins().any(|plugin| plugin.listener().ledger().in_flight_elsewhere() > 0);
+        let runs = || {
+            self.plugins()
+                .any(|plugin| plugin.listener().ledger().in_flight_elsewhere() > 0)
+        };
         while runs() {
             if self.environment.now() >= until {
                 tracing::warn!(shards = ?ends, "calls for shards did not end in time: their Leases expire");

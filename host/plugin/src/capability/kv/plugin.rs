@@ -19,6 +19,10 @@ use crate::sync::lock;
 /// The reason every function returns `denied` without a state database.
 const DENIED_WITHOUT_STATE: &str = "kv needs the state database; add this line to config.toml: [state]";
 
+/// The reason it is denied to a plugin that every replica calls.
+const DENIED_TO_DIVIDED: &str = "kv is denied: the objects of the plugin are divided among the replicas, each of which \
+                                 would have other keys; add this line to its section of config.toml: run-once = true";
+
 /// The reason keys that are opened while the plugin begins to stand by cannot be used.
 const STOOD_BY: &str = "another replica of Informant acts now, which may change the plugin's keys";
 
@@ -182,6 +186,9 @@ impl KvPlugin {
         };
         if let Some(reason) = api.denied() {
             return Err(error(ErrorCode::Denied, reason));
+        }
+        if self.dry_run.is_divided() {
+            return Err(error(ErrorCode::Denied, DENIED_TO_DIVIDED));
         }
         if let Some(space) = self.stored() {
             return Ok(space);

@@ -90,9 +90,14 @@ impl Manifest {
         timers
     }
 
-    /// Rejects a section that sets a schedule of a timer that is not there.
-    /// Errors: [`LoadProblem::UnknownTimer`].
+    /// Rejects a section that sets a schedule of a timer that is not there, or that lets several replicas have timers.
+    /// Errors: [`LoadProblem::UnknownTimer`], [`LoadProblem::TimersDivided`].
     pub(super) fn check_timers(&self, spec: &PluginSpec) -> Result<(), LoadProblem> {
+        if spec.is_divided && !self.timers.is_empty() {
+            return Err(LoadProblem::TimersDivided {
+                plugin: spec.name.clone(),
+            });
+        }
         let is_known = |name: &str| self.timers.iter().any(|timer| timer.name == name);
         match spec.timers.iter().find(|(name, _)| !is_known(name)) {
             None => Ok(()),
