@@ -32,6 +32,7 @@ mod rights;
 mod rolling_updates;
 mod scripts;
 mod secured;
+mod shard_moves;
 mod shed;
 mod ship_plugins;
 mod start;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -71,18 +71,19 @@ fn takeovers() -> usize {
 
 /// A write of the handler, as the API server shows it.
 #[derive(Clone, Debug)]
-struct Write {
-    name: String,
-    term: String,
-    rev: String,
+pub(super) struct Write {
+    /// The object that the handler was called for.
+    pub(super) name: String,
+    pub(super) term: String,
+    pub(super) rev: String,
     /// How often the handler was called for the object, as it remembers.
     calls: u64,
-    at: Instant,
+    pub(super) at: Instant,
 }
 
 /// All writes, in the order in which they took effect.
 #[derive(Clone, Default)]
-struct Writes(Arc<Mutex<Vec<Write>>>);
+pub(super) struct Writes(Arc<Mutex<Vec<Write>>>);
 
 impl Writes {
     fn add(&self, object: &Object) {
@@ -100,7 +101,7 @@ impl Writes {
         });
     }
 
-    fn all(&self) -> Vec<Write> {
+    pub(super) fn all(&self) -> Vec<Write> {
         self.0.lock().expect("no holder panics").clone()
     }
 
@@ -159,16 +160,22 @@ impl EventHandler for Writes {
 }
 
 /// A replica, with a way of its own to the API server.
-struct Replica {
-    name: String,
+pub(super) struct Replica {
+    pub(super) name: String,
     folder: PathBuf,
     kubeconfig: PathBuf,
-    proxy: ChaosProxy,
-    daemon: Daemon,
+    config: &'static str,
+    pub(super) proxy: ChaosProxy,
+    pub(super) daemon: Daemon,
 }
 
 impl Replica {
-    async fn start(cluster: &Cluster, number: usize) -> Result<Self> {
+    /// With this configuration, whose plugin is the script `writer.js`.
+    pub(super) async fn start(
+        cluster: &Cluster,
+        number: usize,
+        (config, script): (&'static str, &str),
+    ) -> Result<Self> {
         let name = format!("informant-{number}");
         let proxy = ChaosProxy::start(cluster.address(), number as u64).await?;
         let kubeconfig = cluster
@@ -177,20 +184,22 @@ impl Replica {
             .await?;
         let folder = cluster.folder().join(&name);
         tokio::fs::create_dir_all(&folder).await?;
-        tokio::fs::write(folder.join("writer.js"), WRITER).await?;
-        let daemon = Self::run(&name, &folder, &kubeconfig).await?;
+        tokio::fs::write(folder.join("writer.js"), script).await?;
+        let daemon = Self::run(&name, &folder, &kubeconfig, config).await?;
         Ok(Self {
             name,
             folder,
             kubeconfig,
+            config,
             proxy,
             daemon,
         })
     }
 
-    async fn run(name: &str, folder: &std::path::Path, kubeconfig: &std::path::Path) -> Result<Daemon> {
+    async fn run(name: &str, folder: &Path, kubeconfig: &Path, config: &str) -> Result<Daemon> {
+        let text = format!("[admin]\nlisten = \"127.0.0.1:0\"\n{config}");
         let config = folder.join("config.toml");
-        tokio::fs::write(&config, format!("[admin]\nlisten = \"127.0.0.1:0\"\n{CONFIG}")).await?;
+        tokio::fs::write(&config, text).await?;
         let mut command = Command::new(guests::informant()?);
         command
             .args(["run", "--log-format=json", "--health-listen=127.0.0.1:0"])
@@ -207,14 +216,15 @@ impl Replica {
         replicas.is_ok_and(|replicas| replicas["standing"] == "acting")
     }
 
-    async fn kill(&mut self) -> Result<()> {
-        self.daemon.process().signal("KILL").await?;
+    /// Ends its process by this signal.
+    pub(super) async fn end(&mut self, signal: &str) -> Result<()> {
+        self.daemon.process().signal(signal).await?;
         self.daemon.process_mut().wait_for_end(WITHIN).await?;
         Ok(())
     }
 
-    async fn restart(&mut self) -> Result<()> {
-        self.daemon = Self::run(&self.name, &self.folder, &self.kubeconfig).await?;
+    pub(super) async fn restart(&mut self) -> Result<()> {
+        self.daemon = Self::run(&self.name, &self.folder, &self.kubeconfig, self.config).await?;
         Ok(())
     }
 }
@@ -248,9 +258,9 @@ async fn change(client: Client, stop: Arc<AtomicBool>) -> Result<BTreeMap<String
     Ok(values)
 }
 
-fn watch(client: &Client, writes: &Writes) -> Result<SharedInformer> {
+pub(super) fn watch(client: &Client, namespace: Option<&str>, writes: &Writes) -> Result<SharedInformer> {
     let spec = SourceSpec {
-        namespace: Some("default".to_owned()),
+        namespace: namespace.map(str::to_owned),
         ..SourceSpec::new("copies", GroupVersionResource::new("", "v1", "configmaps"), "ConfigMap")
     };
     let environment = Arc::new(TokioEnvironment::current(1));
@@ -294,7 +304,7 @@ async fn remembered(cluster: &Cluster, replica: &Replica) -> Result<BTreeMap<Str
 }
 
 /// What the replicas show, for the message of a failure.
-async fn states(replicas: &[Replica]) -> String {
+pub(super) async fn states(replicas: &[Replica]) -> String {
     let mut shown = String::new();
     for replica in replicas {
         for path in ["/api/v1/replicas", "/api/v1/plugins", "/api/v1/sources"] {
@@ -310,10 +320,10 @@ async fn run(kind: Kind) -> Result<()> {
     let cluster = Cluster::start(kind).await?;
     let client = cluster.client().await?;
     let writes = Writes::default();
-    let _informer = watch(&client, &writes)?;
+    let _informer = watch(&client, Some("default"), &writes)?;
     let mut replicas = Vec::new();
     for number in 0..REPLICAS {
-        replicas.push(Replica::start(&cluster, number).await?);
+        replicas.push(Replica::start(&cluster, number, (CONFIG, WRITER)).await?);
     }
     let stop = Arc::new(AtomicBool::new(false));
     let changes: JoinHandle<_> = tokio::spawn(change(client, Arc::clone(&stop)));
@@ -329,7 +339,7 @@ async fn run(kind: Kind) -> Result<()> {
         .await?;
         let (terms, began) = (writes.terms(), Instant::now());
         match takeover % 3 {
-            0 => replicas[at].kill().await?,
+            0 => replicas[at].end("KILL").await?,
             1 => replicas[at].daemon.process().signal("STOP").await?,
             _ => replicas[at].proxy.set(Mode::HalfOpen),
         }
