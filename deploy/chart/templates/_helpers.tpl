@@ -66,6 +66,12 @@ binaryData:
 {{- end }}
 {{- end }}
 
+{{- /* `shards` in the section [ha] of config.toml; empty if it is not there. */}}
+{{- define "informant.shards" -}}
+{{- $section := regexFind `(?ms)^[ \t]*\[[ \t]*ha[ \t]*\].*?(^[ \t]*\[|\z)` .Values.config }}
+{{- regexFind `(?m)^[ \t]*shards[ \t]*=[ \t]*[0-9]+` $section | regexFind `[0-9]+$` }}
+{{- end }}
+
 {{- define "informant.podSecurityContext" -}}
 runAsNonRoot: true
 runAsUser: 65532

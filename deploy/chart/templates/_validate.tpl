@@ -23,6 +23,14 @@
 {{- fail (printf "\nreplicas is %d, but config has no section [ha]: each replica would call every handler. Add [ha] to config.toml, or set replicas=1. %s" (int .Values.replicas) $again) }}
 {{- end }}
 
+{{- with .Values.shards }}
+{{- $written := include "informant.shards" $ }}
+{{- if ne (int .) (int $written) }}
+{{- $found := ternary (printf "`shards = %s`" $written) "no `shards`" (ne $written "") }}
+{{- fail (printf "\nshards is %d, but [ha] in config has %s. The chart does not change config.toml: write a line `shards = %d` below [ha], or remove the value `shards`. %s" (int .) $found (int .) $again) }}
+{{- end }}
+{{- end }}
+
 {{- $mounts := list }}
 {{- range .Values.extraVolumeMounts }}
 {{- $mounts = append $mounts .mountPath }}

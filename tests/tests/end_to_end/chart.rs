@@ -145,7 +145,7 @@ const ADMIN: &str = "[admin]\ntls = \"self-signed\"\n";
 const SCRIPT: &str = "[plugin.a]\nscript = \"a.js\"\ninformers = [\"pods\"]\n";
 
 /// A configuration, values next to those that Informant prints for it, and a part of the reason why helm refuses both.
-const CONTRADICTIONS: [(&str, &str, &str); 26] = [
+const CONTRADICTIONS: [(&str, &str, &str); 30] = [
     (
         "",
         r#"{"config": "[admin]\ntls = \"self-signed\"\n"}"#,
@@ -252,6 +252,22 @@ const CONTRADICTIONS: [(&str, &str, &str); 26] = [
         r#"{"replicas": 2}"#,
         "replicas is 2, but config has no section [ha]: each replica would call every handler",
     ),
+    (
+        "[ha]\nspeed = \"fast\"\n",
+        r#"{"replicas": 2, "shards": 4}"#,
+        "shards is 4, but [ha] in config has no `shards`",
+    ),
+    (
+        "[ha]\nshards = 8\n",
+        r#"{"replicas": 2, "shards": 4}"#,
+        "shards is 4, but [ha] in config has `shards = 8`",
+    ),
+    (
+        "",
+        r#"{"shards": 4}"#,
+        "shards is 4, but [ha] in config has no `shards`",
+    ),
+    ("", r#"{"shards": 65}"#, "maximum: got 65, want 64"),
 ];
 
 #[tokio::test]
@@ -304,6 +320,27 @@ async fn chart_exposes_the_admin_port_with_a_mounted_certificate_only() -> Resul
         rendered.contains("targetPort: admin") && rendered.contains("port: admin"),
         "{rendered}"
     );
+    Ok(())
+}
+
+#[tokio::test]
+async fn replicas_that_divide_objects_may_write_every_lease() -> Result<()> {
+    let Some(helm) = Helm::new()? else { return Ok(()) };
+    let config = format!("{ADMIN}[ha]\nspeed = \"fast\"\nshards = 4 # two each\n{PODS}");
+    let generated = helm.generated(&config, &[]).await?;
+    for values in [json!({"replicas": 2, "shards": 4}), json!({"replicas": 2})] {
+        let values = helm.values("shards.json", &values)?;
+        let rendered = helm.render(&[generated.clone(), values]).await?;
+        ensure!(rendered.contains("\n  replicas: 2\n"), "{rendered}");
+        let lease = rendered
+            .split("\n---\n")
+            .find(|object| object.contains("name: informant-lease"));
+        let lease = lease.context("a Role for Leases")?;
+        ensure!(
+            lease.contains(r#"verbs: ["get", "list", "watch", "patch"]"#) && !lease.contains("resourceNames"),
+            "{lease}"
+        );
+    }
     Ok(())
 }
 

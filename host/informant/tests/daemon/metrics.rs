@@ -82,7 +82,7 @@ fn without_series(family: &BTreeSet<String>) -> bool {
 /// Present once a plugin has called the Kubernetes API, deferred a write, sent an HTTP request, used `kv`, metrics of
 /// its own, timers, Kubernetes Events or a dry run, another replica acts, left children, a cluster was silent for long,
 /// an informer has a budget of its own, or the admin port has TLS, which does not happen here.
-const NOT_HERE: [&str; 48] = [
+const NOT_HERE: [&str; 54] = [
     "admin_certificate_expiry_timestamp_seconds",
     "admin_certificate_last_load_successful",
     "body_reads_total",
@@ -120,6 +120,12 @@ const NOT_HERE: [&str; 48] = [
     "lease_watermarks_left_out",
     "replicas",
     "replicas_other_configuration",
+    "replicas_other_shards",
+    "shard_objects",
+    "shards",
+    "shards_changing",
+    "shards_held",
+    "shards_without_holder",
     "shared_state_bytes",
     "shared_state_conflicts_total",
     "shared_state_ends_dropped_total",
