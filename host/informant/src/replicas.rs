@@ -41,8 +41,8 @@ pub(crate) struct GroupParts {
     /// The name of this replica's pod.
     pub(crate) pod: Arc<str>,
     pub(crate) times: LeaseTimes,
-    /// Into how many shards this replica is configured to divide the work.
-    pub(crate) division: Division,
+    /// Into how many shards this replica is configured to divide the work; none: it acts for all of it or for nothing.
+    pub(crate) division: Option<Division>,
     /// What this replica says about itself at first.
     pub(crate) record: MemberRecord,
     pub(crate) environment: Arc<dyn Environment>,

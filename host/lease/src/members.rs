@@ -39,7 +39,7 @@ pub struct MemberRecord {
     pub version: Arc<str>,
     /// The digest of its configuration.
     pub digest: Arc<str>,
-    /// How it is configured to divide the work.
+    /// How it is configured to divide the work; empty if it can act for all of it only.
     pub layout: Arc<str>,
     /// Whether it could act: its caches are synced.
     pub is_ready: bool,

@@ -114,16 +114,18 @@ pub struct ReplicaLeases {
 
 impl ReplicaLeases {
     /// `identity` must be another one for each process: the name of the pod and a random number. `record` is what the
-    /// process says about itself at first; `division` is what it is configured for.
+    /// process says about itself at first; `division` is what it is configured for. None: it can act for all the work
+    /// only, and is no candidate for a part, unless no live member is another one.
     #[must_use]
     pub fn new(
         now: Moment,
         (identity, pod): (Arc<str>, Arc<str>),
         times: LeaseTimes,
-        division: Division,
+        division: Option<Division>,
         mut record: MemberRecord,
     ) -> ReplicaLeases {
-        record.layout = division.to_string().into();
+        record.layout = division.map(|division| division.to_string()).unwrap_or_default().into();
+        let division = division.unwrap_or(Division::WHOLE);
         let task = Task::Acquire(Layout::first(division));
         let first = Contest::new(now, Arc::clone(&identity), times, task);
         ReplicaLeases {

@@ -233,7 +233,8 @@ impl GroupMember {
         let record = MemberRecord {
             version: env!("CARGO_PKG_VERSION").into(),
             digest: registry.configuration().digest.clone(),
-            layout: place.division().to_string().into(),
+            // Set with the division.
+            layout: Arc::default(),
             is_ready: false,
             address: Arc::clone(address),
         };
@@ -288,7 +289,7 @@ impl GroupMember {
     /// of the objects of theirs if this one is not configured for shards, and the work is divided.
     fn may_act(&self, status: &GroupStatus) -> bool {
         let first = status.shards.first().and_then(|shard| shard.layout);
-        self.parts.place.is_divided() || first.unwrap_or(Layout::WHOLE).division.shards == 1
+        self.parts.place.division().is_some() || first.unwrap_or(Layout::WHOLE).division.shards == 1
     }
 
     /// Ends what plugins do that act for all objects.
@@ -319,7 +320,7 @@ impl GroupMember {
             }
             shared.end();
         }
-        if !self.parts.place.is_divided() {
+        if !self.parts.place.division().is_some() {
             // What was handled until now.
             self.set_notes(group, 0);
             group.handed_over(0);

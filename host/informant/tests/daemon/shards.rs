@@ -1,6 +1,9 @@
 //! Several replicas of one Informant, which divide the objects.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
+
+use informant_lease::READY_FOR;
 
 use serde_json::{Value, json};
 
@@ -162,6 +165,25 @@ async fn the_number_of_shards_changes_while_replicas_roll() {
     first.signal("-TERM").await;
     assert_eq!(first.exit_code().await, Some(0));
     holds(&second, "informant-1", 4).await;
+    let new = create_all(&world, "new");
+    have_called(&[&second], "add", "new", &new).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_without_shards_acts_once_it_is_alone() {
+    let world = world().await;
+    let first_pods = create_all(&world, "web");
+    let mut first = replica(&world, CONFIG, 0).await;
+    holds(&first, "informant-0", 4).await;
+    have_called(&[&first], "add", "web", &first_pods).await;
+    let second = replica(&world, &CONFIG.replace("shards = 4\n", ""), 1).await;
+    // It is ready, and another one would get its share now.
+    tokio::time::sleep(READY_FOR + Duration::from_secs(2)).await;
+    assert_eq!(shards_of(&first, "informant-0").await.len(), 4);
+    assert_eq!(called(&second, "add", "web"), BTreeSet::new());
+    first.signal("-TERM").await;
+    assert_eq!(first.exit_code().await, Some(0));
+    have_called(&[&second], "add", "web", &first_pods).await;
     let new = create_all(&world, "new");
     have_called(&[&second], "add", "new", &new).await;
 }

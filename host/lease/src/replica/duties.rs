@@ -105,7 +105,8 @@ impl ReplicaLeases {
             return;
         }
         let shares = self.shares(now, shards);
-        let known = self.members.candidates(now, "0");
+        let mut known = self.members.candidates(now, "0");
+        known.order.retain(|identity| self.takes_parts(now, identity));
         for shard in 0..shards {
             let candidates = candidates_of(shard, &known, &shares);
             self.set_candidates(now, shard, candidates);
@@ -138,7 +139,8 @@ impl ReplicaLeases {
             is_live.then_some(holder)
         };
         let holders: Vec<_> = (0..shards).map(holder).collect();
-        let contenders = live.iter().filter_map(|member| {
+        let able = live.iter().filter(|member| self.takes_parts(now, &member.identity));
+        let contenders = able.filter_map(|member| {
             let may_grow = member.is_settled(now);
             let holds = holders.iter().flatten().any(|holder| *holder == member.identity);
             (may_grow || holds).then(|| Contender {
@@ -153,6 +155,17 @@ impl ReplicaLeases {
             holders,
             contenders,
         }
+    }
+
+    /// Whether the process can act for a part of the work. If none can, any may hold the Leases: then the layout changes
+    /// to the one that all are configured for.
+    fn takes_parts(&self, now: Moment, identity: &Arc<str>) -> bool {
+        let mut able = self
+            .members
+            .live(now)
+            .filter(|member| !member.record.layout.is_empty())
+            .peekable();
+        able.peek().is_none() || able.any(|member| member.identity == *identity)
     }
 
     /// Lets each election know what to do with its Lease while that has no holder.
@@ -230,7 +243,10 @@ impl ReplicaLeases {
         let mut wanted = self
             .members
             .live(now)
-            .map(|member| Division::parse(&member.record.layout));
+            .map(|member| match member.record.layout.is_empty() {
+                true => Some(Division::WHOLE),
+                false => Division::parse(&member.record.layout),
+            });
         wanted.all(|wanted| wanted == Some(self.division))
     }
 

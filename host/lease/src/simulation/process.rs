@@ -51,7 +51,7 @@ impl Process {
             address: "".into(),
         };
         Process {
-            replica: ReplicaLeases::new(now, (Arc::clone(&identity), pod), times, division, record),
+            replica: ReplicaLeases::new(now, (Arc::clone(&identity), pod), times, Some(division), record),
             host,
             is_ready: false,
             is_stopping: false,

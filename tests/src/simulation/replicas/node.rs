@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use informant_cache::{Division, Environment, Moment};
+use informant_cache::{Environment, Moment};
 use informant_lease::{Gate, LeaseContent, LeaseTimes, MemberRecord, ReplicaInput, ReplicaLeases, Standing};
 use tokio::sync::{Notify, mpsc, watch};
 
@@ -53,7 +53,7 @@ impl Node {
             address: "".into(),
         };
         let now = environment.boot_now();
-        let machines = ReplicaLeases::new(now, (identity, pod), times, Division::WHOLE, record);
+        let machines = ReplicaLeases::new(now, (identity, pod), times, None, record);
         let status = Status::of(&machines);
         let node = Arc::new(Self {
             host,

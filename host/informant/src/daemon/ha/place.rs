@@ -74,19 +74,15 @@ impl ReplicaPlace {
         }
     }
 
-    /// Into how many shards this replica is configured to divide the work.
-    pub(super) fn division(&self) -> Division {
-        Division {
-            shards: self.section.shards.unwrap_or(1),
+    /// Into how many shards this replica is configured to divide the work. None: every plugin acts for all objects, so
+    /// that it cannot act for a part of them.
+    pub(super) fn division(&self) -> Option<Division> {
+        Some(Division {
+            shards: self.section.shards?,
             hash: match self.section.hash {
                 HaHash::Mixed => ShardHash::Mixed,
                 HaHash::Raw => ShardHash::Raw,
             },
-        }
-    }
-
-    /// Whether it can act for a part of the work. Without `shards`, every plugin acts for all objects.
-    pub(super) fn is_divided(&self) -> bool {
-        self.section.shards.is_some()
+        })
     }
 }

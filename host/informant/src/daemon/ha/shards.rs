@@ -43,7 +43,7 @@ impl Shards {
             registry: parts.registry.clone(),
             environment: Arc::clone(&parts.environment),
             gate: Arc::clone(&parts.gate),
-            is_divided: parts.place.is_divided(),
+            is_divided: parts.place.division().is_some(),
             terms: ShardTerms {
                 division: Division::WHOLE,
                 stint: 0,
@@ -65,7 +65,10 @@ impl Shards {
     /// Follows the Leases. Returns the shards that are to be handed over, whose calls are about to [end](Self::end).
     pub(super) fn follow(&mut self, status: &GroupStatus) -> ShardSet {
         if !self.is_divided {
-            return ShardSet::default();
+            // It holds them if no replica can act for them, and calls nothing.
+            let others = status.shards.iter().filter(|shard| shard.shard > 0);
+            let ending = others.filter(|shard| matches!(shard.standing, Standing::HandingOver { .. }));
+            return ending.map(|shard| shard.shard).collect();
         }
         let layouts = status.shards.iter().filter_map(|shard| shard.layout);
         let layout = layouts.max_by_key(|layout| layout.generation);
