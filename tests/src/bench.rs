@@ -124,6 +124,9 @@ pub struct Args {
     /// Measure only replicas on a real kube-apiserver, with this number of pods
     #[arg(long, value_name = "PODS")]
     pub ha: Option<u32>,
+    /// Measure only replicas that divide the objects, on a real kube-apiserver, with this number of pods
+    #[arg(long, value_name = "PODS")]
+    pub shards: Option<u32>,
     /// How often the replica that acts is killed, at each speed
     #[arg(long, value_name = "KILLS", default_value_t = 100)]
     pub kills: u32,
@@ -183,6 +186,9 @@ async fn measure(args: &Args) -> Result<bool> {
     }
     if let Some(objects) = args.ha {
         return ha::measure(&cores, objects, args.kills).await;
+    }
+    if let Some(objects) = args.shards {
+        return ha::shards::measure(&cores, objects).await;
     }
     if let Some(objects) = args.admin {
         return admin::measure(&cores, objects, args.rounds).await;

@@ -64,6 +64,13 @@ impl Cluster {
         }
     }
 
+    /// A real kube-apiserver with the gate `ShardedListAndWatch`.
+    pub async fn start_with_shards() -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let server = Server::Real(Box::new(real::Real::start_with_shards(folder.path()).await?));
+        Ok(Self { folder, server })
+    }
+
     /// Starts the real one as clusters run it: pods need a service account and get its token, and an audit log
     /// records what service accounts request.
     ///

@@ -84,6 +84,9 @@ enum Part {
         /// How often the replica that acts is killed, at each speed.
         #[arg(long, default_value_t = 100)]
         kills: u32,
+        /// Measure only replicas that divide this number of pods.
+        #[arg(long, num_args = 0..=1, default_missing_value = DIVIDED_PODS)]
+        shards: Option<String>,
     },
 }
 
@@ -124,6 +127,9 @@ const HANDLED_PODS: &str = "5000";
 /// Pods in a measurement of replicas.
 const REPLICATED_PODS: &str = "20000";
 
+/// Pods that replicas divide.
+const DIVIDED_PODS: &str = "200000";
+
 /// Seconds of an attack, and of the time before it.
 const ATTACK_SECONDS: &str = "60";
 
@@ -134,7 +140,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         Some(Part::Admin) => return cached("the admin port", &["--admin", CACHED_PODS]),
         Some(Part::Budget) => return budget(),
         Some(Part::See { only }) => return see(only.as_deref()),
-        Some(Part::Ha { kills }) => return ha(*kills),
+        Some(Part::Ha { kills, shards }) => return ha(*kills, shards.as_deref()),
         Some(Part::Handlers { pods, seconds, rounds }) => return handlers(pods, seconds, rounds),
         None => {}
     }
@@ -313,14 +319,21 @@ fn see(only: Option<&str>) -> Result<ExitCode> {
 }
 
 /// Measures replicas.
-fn ha(kills: u32) -> Result<ExitCode> {
+fn ha(kills: u32, shards: Option<&str>) -> Result<ExitCode> {
     cluster_tools::build()?;
     report::step("replicas (release build)");
     guests::add_target(guests::TARGET)?;
     guests::build_packages(&["guest-measured".to_owned(), "guest-kv".to_owned()])?;
+    let mut is_met = true;
+    if shards.is_none() {
+        let mut command = benchmark()?;
+        command.args(["--ha", REPLICATED_PODS, "--kills", &kills.to_string()]);
+        is_met = cargo::status(&mut command)?.success();
+    }
     let mut command = benchmark()?;
-    command.args(["--ha", REPLICATED_PODS, "--kills", &kills.to_string()]);
-    Ok(exit_code(cargo::status(&mut command)?.success()))
+    command.args(["--shards", shards.unwrap_or(DIVIDED_PODS)]);
+    is_met &= cargo::status(&mut command)?.success();
+    Ok(exit_code(is_met))
 }
 
 /// Builds a release of Informant and the benchmark, which measures it.

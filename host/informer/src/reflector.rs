@@ -225,7 +225,8 @@ impl Reflector {
 
     /// Fetches the whole state and sends it to the loop. After a WatchList, returns its open watch.
     async fn fetch_state(&mut self) -> Result<Option<OpenWatch>, ListFailure> {
-        if self.watch_list.should_try(self.parts.environment.now()) {
+        let reads_all = !self.parts.request.reads_nothing();
+        if reads_all && self.watch_list.should_try(self.parts.environment.now()) {
             match self.watch_list().await {
                 Ok(open) => return Ok(Some(open)),
                 Err(WatchListFailure::List(end)) => return Err(end),

@@ -4,6 +4,7 @@
 mod group;
 mod remembered;
 mod rolling;
+pub(super) mod shards;
 
 use std::collections::BTreeSet;
 use std::time::Duration;

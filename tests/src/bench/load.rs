@@ -7,8 +7,9 @@ use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::{Value, json};
 use tokio::time::MissedTickBehavior;
 
+use informant_cache::stable_hash;
+
 use crate::client::Client;
-use crate::objects::pods;
 
 /// Environment variables per container.
 const VARIABLES: u32 = 3;
@@ -17,26 +18,80 @@ const VARIABLES: u32 = 3;
 const REQUESTS_AT_ONCE: usize = 8;
 
 pub(super) async fn create(client: &Client, count: u32) -> Result<()> {
+    create_in(client, count, Spread::Default).await
+}
+
+/// Creates the pods of a spread, and its namespaces.
+pub(super) async fn create_in(client: &Client, count: u32, spread: Spread) -> Result<()> {
+    for namespace in spread.namespaces() {
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+        client.post("/api/v1/namespaces", &namespace).await?;
+    }
     let posts = stream::iter(0..count).map(|number| {
         let client = client.clone();
-        async move { client.post(&pods(""), &pod(number)).await.map(drop) }
+        async move {
+            let mut pod = pod(number);
+            pod["metadata"]["namespace"] = spread.namespace(number).into();
+            client.post(&spread.path(number, ""), &pod).await.map(drop)
+        }
     });
     posts.buffer_unordered(REQUESTS_AT_ONCE).try_collect().await
+}
+
+/// In which namespaces the pods are.
+#[derive(Clone, Copy)]
+pub(super) enum Spread {
+    /// All in `default`.
+    Default,
+    /// Equally in so many: `team-1` and so on.
+    Teams(u32),
+    /// Equally in so many whose names have no pattern.
+    Random(u32),
+}
+
+impl Spread {
+    fn namespaces(self) -> Vec<String> {
+        match self {
+            Spread::Default => Vec::new(),
+            Spread::Teams(count) | Spread::Random(count) => (0..count).map(|number| self.namespace(number)).collect(),
+        }
+    }
+
+    fn namespace(self, number: u32) -> String {
+        match self {
+            Spread::Default => "default".to_owned(),
+            Spread::Teams(count) => format!("team-{}", 1 + number % count),
+            // The hash of the number is spread.
+            Spread::Random(count) => format!("n{:016x}", stable_hash(&[&(number % count).to_string()])),
+        }
+    }
+
+    /// The path of all pods where this one is, or of one of them.
+    fn path(self, number: u32, name: &str) -> String {
+        let separator = if name.is_empty() { "" } else { "/" };
+        format!("/api/v1/namespaces/{}/pods{separator}{name}", self.namespace(number))
+    }
 }
 
 /// Updates to a cluster's pods. Each changes fields that handlers read, and none repeats an earlier state.
 pub(super) struct Load {
     client: Client,
     objects: u32,
+    spread: Spread,
     /// The number of updates so far.
     updates: u32,
 }
 
 impl Load {
     pub(super) fn new(client: Client, objects: u32) -> Load {
+        Load::of(client, objects, Spread::Default)
+    }
+
+    pub(super) fn of(client: Client, objects: u32, spread: Spread) -> Load {
         Load {
             client,
             objects,
+            spread,
             updates: 0,
         }
     }
@@ -55,9 +110,10 @@ impl Load {
     pub(super) async fn update(&mut self, count: u32) -> Result<()> {
         let first = self.updates;
         self.updates += count;
-        let (client, objects) = (&self.client, self.objects);
+        let (client, objects, spread) = (&self.client, self.objects, self.spread);
         let patches = stream::iter(first..first + count).map(|number| {
-            let (path, restarts) = (pods(&name(number % objects)), number + 1);
+            let of = number % objects;
+            let (path, restarts) = (spread.path(of, &name(of)), number + 1);
             let statuses = [status("app", restarts), status("sidecar", restarts)];
             let patch = json!({"status": {"containerStatuses": statuses}});
             async move { client.merge(&format!("{path}/status"), &patch).await.map(drop) }
@@ -72,14 +128,14 @@ impl Load {
         let count = per_second * seconds;
         let first = self.updates;
         self.updates += count;
-        let (client, objects) = (&self.client, self.objects);
+        let (client, objects, spread) = (&self.client, self.objects, self.spread);
         let numbers = stream::unfold((ticks, first), |(mut ticks, number)| async move {
             (number < first + count).then_some(())?;
             ticks.tick().await;
             Some((number, (ticks, number + 1)))
         });
         let patches = numbers.map(|number| {
-            let path = pods(&name(number % objects));
+            let path = spread.path(number % objects, &name(number % objects));
             async move {
                 let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH)?;
                 let written = since_1970.as_micros().to_string();

@@ -69,6 +69,19 @@ pub(super) const TAKEOVER_SECONDS: f64 = 16.0;
 pub(super) const FAST_TAKEOVER_SECONDS: f64 = 4.5;
 pub(super) const HANDOVER_SECONDS: f64 = 1.0;
 
+/// The maximum of the memory of the largest of four replicas that divide the objects, of its CPU until it is synced, and
+/// of the same if the API server selects, divided by those of one process that has everything.
+pub(super) const SHARD_MEMORY: f64 = 0.35;
+pub(super) const SHARD_SYNC_CPU: f64 = 0.6;
+pub(super) const RAW_SHARD_SYNC_CPU: f64 = 0.35;
+
+/// The maximum of the CPU of a handled event, of two replicas together, divided by that of one.
+pub(super) const SHARD_EVENT_CPU: f64 = 1.18;
+
+/// From the kill of one of four replicas to the first calls for its shards, at most.
+pub(super) const SHARD_SECONDS: f64 = 20.0;
+pub(super) const FAST_SHARD_SECONDS: f64 = 8.0;
+
 /// The maximum of a standby's memory, divided by that of the replica that acts.
 pub(super) const STANDBY_MEMORY_RATIO: f64 = 1.05;
 

@@ -64,6 +64,12 @@ impl Real {
         Self::start_with(folder, vec![WITHOUT_SERVICE_ACCOUNTS.to_owned()]).await
     }
 
+    /// Starts one that sends only the objects of the shards that a request names: KEP-5866.
+    pub(super) async fn start_with_shards(folder: &Path) -> Result<Self> {
+        let gate = "--feature-gates=ShardedListAndWatch=true".to_owned();
+        Self::start_with(folder, vec![WITHOUT_SERVICE_ACCOUNTS.to_owned(), gate]).await
+    }
+
     /// Starts one that admits pods as clusters do, and records what service accounts request.
     pub(super) async fn start_with_audit_log(folder: &Path) -> Result<Self> {
         let policy = folder.join("audit-policy.json");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use form_urlencoded::Serializer;
 use http::{HeaderValue, Request, header};
-use informant_cache::ShardFilter;
+use informant_cache::{ShardFilter, ShardSet};
 use kube::client::Body;
 
 use super::error::ApiError;
@@ -64,6 +64,11 @@ impl CollectionRequest {
             metadata_only: spec.metadata_only,
             shards: spec.shards,
         }
+    }
+
+    /// Whether no shard is read: what is answered is left out.
+    pub(crate) fn reads_nothing(&self) -> bool {
+        self.shards.is_some_and(|filter| filter.shards == ShardSet::default())
     }
 
     /// Only what is called `name` of it.

@@ -30,7 +30,14 @@ pub(super) struct FetchedList {
 impl Reflector {
     /// Lists the collection and hands the result to the loop.
     pub(super) async fn list(&mut self) -> Result<(), ListFailure> {
-        let mut plan = self.versions.plan();
+        let mut plan = match self.parts.request.reads_nothing() {
+            // Only the version is wanted, from which the watch continues.
+            true => ListPlan {
+                version: None,
+                limit: 1,
+            },
+            false => self.versions.plan(),
+        };
         let mut result = self.list_by(&plan).await;
         if let Err(error) = &result
             && is_version_error(error)
@@ -164,7 +171,8 @@ impl Reflector {
                 .page(&continuation, &head.continue_token)
                 .map_err(|error| (page, error))?;
             continuation = head.continue_token;
-            if continuation.is_empty() || seeded_bug(SeededBug::FirstPageTakenForList) {
+            let is_enough = continuation.is_empty() || self.parts.request.reads_nothing();
+            if is_enough || seeded_bug(SeededBug::FirstPageTakenForList) {
                 return Ok(FetchedList {
                     staged: staging.finish(),
                     version: head.version,

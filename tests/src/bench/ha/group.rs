@@ -98,6 +98,21 @@ impl Replica {
         Ok(calls.unwrap_or_default() as u64)
     }
 
+    /// How many shards it holds.
+    pub(super) async fn shards(&self) -> Result<usize> {
+        let replicas = self.daemon.json("/api/v1/replicas").await?;
+        let shards = replicas["shards"].as_array().into_iter().flatten();
+        Ok(shards
+            .filter(|shard| shard["holder"] == self.command.name.as_str())
+            .count())
+    }
+
+    /// How many objects it has.
+    pub(super) async fn objects(&self) -> Result<u64> {
+        let objects = self.daemon.metric("informant_store_objects", &[]).await?;
+        Ok(objects.unwrap_or_default() as u64)
+    }
+
     async fn acts(&self) -> Result<bool> {
         let replicas = self.daemon.json("/api/v1/replicas").await?;
         Ok(replicas["standing"] == "acting")
@@ -117,33 +132,46 @@ impl Group {
         speed: &str,
         config: &str,
     ) -> Result<Group> {
-        let config = format!(
-            "[admin]\nlisten = \"127.0.0.1:0\"\n\n[ha]\ngroup = {name:?}\nnamespace = \"default\"\nspeed = {speed:?}\n\n{config}"
-        );
-        let mut replicas = Vec::new();
-        for number in 0..REPLICAS {
-            let name = format!("{name}-{number}");
-            let folder = cluster.folder().join(&name);
-            tokio::fs::create_dir_all(&folder).await?;
-            let path = folder.join("config.toml");
-            tokio::fs::write(&path, &config).await?;
-            let command = ReplicaCommand {
-                name,
-                under: cores.subject(),
-                kubeconfig: cluster.kubeconfig(),
-                config: path,
-            };
-            let daemon = command.start().await?;
-            daemon.wait_until_ready().await?;
-            replicas.push(Replica {
-                command,
-                daemon,
-                handled: Vec::new(),
-            });
+        let mut group = Group { replicas: Vec::new() };
+        for _ in 0..REPLICAS {
+            group
+                .add(cores, cluster, (name, &format!("speed = {speed:?}")), config)
+                .await?;
         }
-        let group = Group { replicas };
         wait_until_it_runs(&group.holder().await?.daemon).await?;
         Ok(group)
+    }
+
+    /// Starts one more replica of the group `name`, with these lines in its section `[ha]`, and waits until it is ready.
+    pub(super) async fn add(
+        &mut self,
+        cores: &Cores,
+        cluster: &Cluster,
+        (group, ha): (&str, &str),
+        config: &str,
+    ) -> Result<()> {
+        let config = format!(
+            "[admin]\nlisten = \"127.0.0.1:0\"\n\n[ha]\ngroup = {group:?}\nnamespace = \"default\"\n{ha}\n\n{config}"
+        );
+        let name = format!("{group}-{}", self.replicas.len());
+        let folder = cluster.folder().join(&name);
+        tokio::fs::create_dir_all(&folder).await?;
+        let path = folder.join("config.toml");
+        tokio::fs::write(&path, &config).await?;
+        let command = ReplicaCommand {
+            name,
+            under: cores.subject(),
+            kubeconfig: cluster.kubeconfig(),
+            config: path,
+        };
+        let daemon = command.start().await?;
+        daemon.wait_until_ready().await?;
+        self.replicas.push(Replica {
+            command,
+            daemon,
+            handled: Vec::new(),
+        });
+        Ok(())
     }
 
     /// The number of the replica that acts.

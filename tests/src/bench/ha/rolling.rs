@@ -9,7 +9,6 @@ use anyhow::{Result, ensure};
 use super::group::{Group, REPLICAS};
 use super::{Bench, PUBLISHED};
 use crate::bench::figure::thousands;
-use crate::objects::pods;
 use crate::wait;
 
 /// Updates per second.
@@ -71,7 +70,7 @@ async fn roll(group: &mut Group) -> Result<u32> {
 
 /// Waits until one of the replicas has handled the last update of each pod.
 pub(super) async fn wait_for_last_states(bench: &Bench, group: &Group) -> Result<()> {
-    let list = bench.cluster.client().await?.get(&pods("")).await?;
+    let list = bench.cluster.client().await?.get("/api/v1/pods").await?;
     let items = list["items"].as_array().map_or(&[][..], Vec::as_slice);
     let annotations = items.iter().map(|pod| &pod["metadata"]["annotations"][WRITTEN]);
     let last: BTreeSet<u64> = annotations

@@ -157,3 +157,26 @@ async fn api_server_sends_only_raw_shards_if_it_can() {
         assert_eq!(["list", "watch"].map(left_out), wanted);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn source_without_shards_reads_only_a_version() {
+    let server = api_server();
+    let pods: Vec<String> = names(0).take(3).collect();
+    pods.iter().for_each(|name| put(&server, name, 1));
+    let spec = reading(&[]);
+    let rig = Rig::start_with(
+        &server,
+        RigOptions {
+            spec,
+            ..by_watch_list()
+        },
+    );
+    let recorder = rig.record();
+    settle().await;
+    let series = r#"reflector_other_shard_objects_total{informer="pods",cluster="",request="list"}"#;
+    assert_eq!((rig.names().len(), rig.metric(series)), (0, 1.0));
+    recorder.take();
+    reconfigure(&rig, reading(&[0])).await;
+    let added: Vec<String> = pods.iter().map(|name| format!("add {name} (takeover)")).collect();
+    assert_eq!(recorder.take(), added);
+}

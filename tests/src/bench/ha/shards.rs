@@ -1,0 +1,265 @@
+//! Replicas that divide the objects: what each costs, how long the shards of one that is killed are without it, and
+//! whether a group that grows and shrinks under load loses something.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+
+use super::Bench;
+use super::group::{Group, called_once};
+use super::rolling::wait_for_last_states;
+use crate::bench::cores::Cores;
+use crate::bench::figure::thousands;
+use crate::bench::load::{self, Load, Spread};
+use crate::bench::usage::Usage;
+use crate::bench::{subject, targets};
+use crate::cluster::Cluster;
+use crate::{guests, wait};
+
+const SHARDS: usize = 8;
+
+const REPLICAS: usize = 4;
+
+const NAMESPACES: u32 = 200;
+
+/// The deadline for equal shares: a shard moves after the one before it, to a replica that has been ready for 10 s.
+const SHARED_WITHIN: Duration = Duration::from_secs(600);
+
+/// How long replicas run before their memory is compared.
+const SETTLED: Duration = Duration::from_secs(15);
+
+/// Updates whose CPU is compared.
+const UPDATES: u32 = 20_000;
+
+/// Updates per second while the group grows and shrinks.
+const EVENTS_PER_SECOND: u32 = 500;
+
+/// Kills at each speed.
+const KILLS: u32 = 3;
+
+/// Measures all parts with `objects` pods, and prints them. Returns whether all meet the targets.
+pub(in crate::bench) async fn measure(cores: &Cores, objects: u32) -> Result<bool> {
+    println!(
+        "\nshards: {SHARDS} on {REPLICAS} replicas, {} pods in {NAMESPACES} namespaces",
+        thousands(f64::from(objects))
+    );
+    let mut is_met = true;
+    for (hash, spread, most_cpu) in [
+        ("mixed", Spread::Teams(NAMESPACES), targets::SHARD_SYNC_CPU),
+        ("raw", Spread::Random(NAMESPACES), targets::RAW_SHARD_SYNC_CPU),
+    ] {
+        let cluster = Cluster::start_with_shards().await?;
+        let client = cluster.client().await?;
+        load::create_in(&client, objects, spread).await?;
+        let mut bench = Bench {
+            cores: cores.clone(),
+            load: Load::of(client, objects, spread),
+            cluster,
+        };
+        is_met &= parts(&bench, hash, most_cpu).await?;
+        if hash == "mixed" {
+            is_met &= events(&mut bench).await?;
+            is_met &= kills(&bench, "fast", targets::FAST_SHARD_SECONDS).await?;
+            is_met &= kills(&bench, "normal", targets::SHARD_SECONDS).await?;
+            is_met &= grow_and_shrink(&mut bench).await?;
+        }
+    }
+    Ok(is_met)
+}
+
+impl Bench {
+    /// A group that has grown to so many replicas, one after the other, and has equal shares.
+    async fn divided(&self, name: &str, ha: &str, replicas: usize, plugin: &str) -> Result<Group> {
+        let component = guests::component("guest-measured")?;
+        let config = subject::config_of("", &component, plugin);
+        let ha = format!("shards = {SHARDS}\n{ha}");
+        let mut group = Group { replicas: Vec::new() };
+        for _ in 0..replicas {
+            group.add(&self.cores, &self.cluster, (name, &ha), &config).await?;
+        }
+        shared(&group).await?;
+        Ok(group)
+    }
+}
+
+/// Waits until each replica holds an equal share.
+async fn shared(group: &Group) -> Result<()> {
+    wait::until("equal shares", SHARED_WITHIN, async || {
+        let mut held = Vec::new();
+        for replica in &group.replicas {
+            held.push(replica.shards().await.map_err(|error| format!("{error:#}"))?);
+        }
+        let share = SHARDS / group.replicas.len();
+        held.iter()
+            .all(|held| *held == share)
+            .then_some(())
+            .ok_or_else(|| format!("{held:?}"))
+    })
+    .await
+}
+
+/// Compares the largest replica with one process that has everything.
+async fn parts(bench: &Bench, hash: &str, most_cpu: f64) -> Result<bool> {
+    let whole = bench.divided(&format!("whole-{hash}"), "", 1, "").await?;
+    called_once(&whole.replicas[0], bench.load.objects()).await?;
+    tokio::time::sleep(SETTLED).await;
+    let whole = whole.replicas[0].usage()?;
+    let mut group = bench
+        .divided(&format!("parts-{hash}"), &format!("hash = {hash:?}"), REPLICAS, "")
+        .await?;
+    // The first one has had everything for a while, until the others came.
+    group.end(0, "TERM").await?;
+    group.start_again(0).await?;
+    shared(&group).await?;
+    tokio::time::sleep(SETTLED).await;
+    let mut parts: Vec<Usage> = Vec::new();
+    for replica in &group.replicas {
+        parts.push(replica.usage()?);
+    }
+    let memory = parts.iter().map(|part| part.resident_bytes).fold(0.0, f64::max) / whole.resident_bytes;
+    let cpu = parts[0].cpu.as_secs_f64() / whole.cpu.as_secs_f64();
+    let (small, cheap) = (memory <= targets::SHARD_MEMORY, cpu <= most_cpu);
+    println!(
+        "hash = {hash:?}: memory {:.0} MiB of one process with everything; the largest replica has {memory:.2} of it (at \
+         most {}: {}); CPU until it is synced {:.2} s, of a replica that comes {cpu:.2} of it (at most {most_cpu}: {})",
+        whole.resident_bytes / 1_048_576.0,
+        targets::SHARD_MEMORY,
+        targets::word(small),
+        whole.cpu.as_secs_f64(),
+        targets::word(cheap)
+    );
+    Ok(small && cheap)
+}
+
+/// The CPU of a handled event, of two replicas together, compared with that of one.
+async fn events(bench: &mut Bench) -> Result<bool> {
+    let mut per_event = Vec::new();
+    for replicas in [1, 2] {
+        let group = bench.divided(&format!("events-{replicas}"), "", replicas, "").await?;
+        tokio::time::sleep(SETTLED).await;
+        let before = cpu(&group)?;
+        let handled = calls(&group, "update").await?;
+        bench.load.update(UPDATES).await?;
+        wait::until("each update to be handled", SHARED_WITHIN, async || {
+            let now = calls(&group, "update").await.map_err(|error| format!("{error:#}"))?;
+            (now >= handled + u64::from(UPDATES))
+                .then_some(())
+                .ok_or_else(|| format!("{now}"))
+        })
+        .await?;
+        per_event.push((cpu(&group)? - before).as_secs_f64() * 1e6 / f64::from(UPDATES));
+    }
+    let ratio = per_event[1] / per_event[0];
+    let is_met = ratio <= targets::SHARD_EVENT_CPU;
+    println!(
+        "CPU of a handled event: {:.1} us of one replica, {:.1} us of two together: {ratio:.2} (at most {}: {})",
+        per_event[0],
+        per_event[1],
+        targets::SHARD_EVENT_CPU,
+        targets::word(is_met)
+    );
+    Ok(is_met)
+}
+
+fn cpu(group: &Group) -> Result<Duration> {
+    let mut sum = Duration::ZERO;
+    for replica in &group.replicas {
+        sum += replica.usage()?.cpu;
+    }
+    Ok(sum)
+}
+
+async fn calls(group: &Group, event: &str) -> Result<u64> {
+    let mut sum = 0;
+    for replica in &group.replicas {
+        sum += replica.calls(event).await?;
+    }
+    Ok(sum)
+}
+
+/// Kills one of the replicas: until each object of its shards was called once more elsewhere.
+async fn kills(bench: &Bench, speed: &str, most_seconds: f64) -> Result<bool> {
+    let mut group = bench
+        .divided(&format!("kills-{speed}"), &format!("speed = {speed:?}"), REPLICAS, "")
+        .await?;
+    let mut longest: f64 = 0.0;
+    for kill in 0..KILLS {
+        let number = kill as usize % REPLICAS;
+        let lost = group.replicas[number].objects().await?;
+        let before = calls_but(&group, number).await?;
+        let began = Instant::now();
+        group.end(number, "KILL").await?;
+        wait::until("the objects of a killed replica", SHARED_WITHIN, async || {
+            let now = calls_but(&group, number).await.map_err(|error| format!("{error:#}"))?;
+            (now >= before + lost)
+                .then_some(())
+                .ok_or_else(|| format!("{} of {lost}", now - before))
+        })
+        .await?;
+        longest = longest.max(began.elapsed().as_secs_f64());
+        group.start_again(number).await?;
+        shared(&group).await?;
+    }
+    let is_met = longest <= most_seconds;
+    println!(
+        "speed = {speed:?}: one of {REPLICAS} killed {KILLS} times: at most {longest:.2} s until each object of its shards \
+         was called elsewhere (first calls at most {most_seconds} s: {})",
+        targets::word(is_met)
+    );
+    Ok(is_met)
+}
+
+async fn calls_but(group: &Group, number: usize) -> Result<u64> {
+    let mut sum = 0;
+    for (_, replica) in group.replicas.iter().enumerate().filter(|(of, _)| *of != number) {
+        sum += replica.calls("add").await?;
+    }
+    Ok(sum)
+}
+
+/// From one replica to four and to two, under load.
+async fn grow_and_shrink(bench: &mut Bench) -> Result<bool> {
+    let config = "config = { each = true }\n";
+    let mut group = bench.divided("grows", "", 1, config).await?;
+    let before = calls(&group, "add").await?;
+    let began = Instant::now();
+    let (cores, component) = (bench.cores.clone(), guests::component("guest-measured")?);
+    let (config, ha) = (
+        subject::config_of("", &component, config),
+        format!("shards = {SHARDS}\n"),
+    );
+    let is_done = std::sync::atomic::AtomicBool::new(false);
+    let (cluster, load) = (&bench.cluster, &mut bench.load);
+    let load = async {
+        while !is_done.load(std::sync::atomic::Ordering::Relaxed) {
+            load.paced(EVENTS_PER_SECOND, 1).await?;
+        }
+        anyhow::Ok(())
+    };
+    let moves = async {
+        let moved = async {
+            for _ in 1..REPLICAS {
+                group.add(&cores, cluster, ("grows", &ha), &config).await?;
+            }
+            shared(&group).await?;
+            for number in (REPLICAS / 2..REPLICAS).rev() {
+                group.end(number, "TERM").await?;
+            }
+            anyhow::Ok(())
+        };
+        let moved = moved.await;
+        is_done.store(true, std::sync::atomic::Ordering::Relaxed);
+        moved
+    };
+    let (loaded, moved) = tokio::join!(load, moves);
+    (loaded?, moved?);
+    wait_for_last_states(bench, &group).await?;
+    ensure!(before >= u64::from(bench.load.objects()), "{before} calls at first");
+    println!(
+        "1, {REPLICAS} and {} replicas under {EVENTS_PER_SECOND} updates a second, in {:.0} s: the last state of each pod was \
+         accepted",
+        REPLICAS / 2,
+        began.elapsed().as_secs_f64()
+    );
+    Ok(true)
+}
