@@ -14,6 +14,7 @@ use informant_object::{Key, KeyRef, Object, SourceId};
 
 use crate::delivery::beginning::TAKEOVER_LAG_MAX;
 use crate::listener::slots::{Slot, SlotId};
+use crate::listener::sources::Walk;
 use crate::listener::state::{Known, State, What, Why};
 use crate::listener::watermark::{accepted_before_queue, lowered};
 use crate::listener::{AcceptedStates, ChangeKind, Listener, ObjectChange, ResumeState, Takeover};
@@ -205,6 +206,8 @@ impl Listener {
             self.shards.unlisted.insert((source, shard), takeover);
             if let Some(state) = self.sources.get_mut(source) {
                 state.maybe_seen_until = now + TAKEOVER_LAG_MAX;
+                // What a first list has not passed may have been delivered elsewhere meanwhile.
+                state.walks.iter_mut().for_each(Walk::has_maybe_been_seen);
             }
             let is_listed = self
                 .shard_filter(source)

@@ -72,6 +72,16 @@ impl Walk {
         (is_first && cursor.is_at_start()).then_some(cursor.kind)
     }
 
+    /// Another process may have delivered any object that a first list is yet to deliver.
+    pub(super) fn has_maybe_been_seen(&mut self) {
+        if let Some(cursor) = &mut self.cursor
+            && cursor.kind == CursorKind::Initial
+        {
+            cursor.kind = CursorKind::Takeover;
+            self.syncing = self.syncing.map(|_| CursorKind::Takeover);
+        }
+    }
+
     /// Whether a cursor of this kind runs.
     pub(super) fn runs(&self, kind: CursorKind) -> bool {
         self.cursor.as_ref().is_some_and(|cursor| cursor.kind == kind)

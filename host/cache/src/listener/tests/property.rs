@@ -8,6 +8,7 @@ mod ops;
 mod requeues;
 mod retries;
 mod schedule;
+mod shards;
 mod takeover;
 mod witness;
 
