@@ -30,6 +30,7 @@ pub(crate) mod plugins;
 mod replica_metrics;
 mod replicas;
 mod secrets;
+mod shards;
 pub(crate) mod sources;
 mod status_metrics;
 mod stream;
@@ -66,6 +67,7 @@ pub(crate) use plugins::{
     Plugins, RequeueRequest, Requeued, Restarted, Resumed, RetriesView, remarks,
 };
 pub(crate) use replicas::{OtherReplica, ReplicaView, ReplicasView, ShardView};
+pub(crate) use shards::AnswerPart;
 pub(crate) use sources::{FailedView, IndexFailuresView, LARGEST_NAMED_MAX, NamespaceView, SourceView, Sources};
 pub(crate) use stream::{Memory, Overview, PluginRow, SourceRow};
 pub(crate) use trigger::{TriggerRequest, TriggeredObjects};

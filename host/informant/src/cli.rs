@@ -87,6 +87,7 @@ Exit codes:
   4    not ready: for get, the index is not attached, or --at-least was not seen in time
   5    for get: not synced, the first list is not in the cache yet
   6    for run: the stop hung and was ended after 11 s; the log names what hung
+  7    partial: replicas that hold some shards did not answer
   130  run was ended immediately by a second SIGINT (143: SIGTERM)";
 
 #[derive(Debug, Subcommand)]

@@ -18,6 +18,8 @@ pub enum Exit {
     NotSynced,
     /// For `run`: the stop hung, and the process was ended.
     Hung,
+    /// Replicas that hold some shards did not answer: the output lacks their part, or the command has no effect there.
+    Partial,
 }
 
 impl Exit {
@@ -31,6 +33,7 @@ impl Exit {
             Self::NotReady => 4,
             Self::NotSynced => 5,
             Self::Hung => 6,
+            Self::Partial => 7,
         }
     }
 }

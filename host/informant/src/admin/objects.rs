@@ -25,7 +25,8 @@ use super::AdminState;
 use super::access::Caller;
 use super::error::{AdminError, Code};
 use super::freshness::{AtLeast, FreshnessQuery};
-use super::{secrets, sources};
+use super::shards::{AnswerPart, RequestedObjects};
+use super::{replicas, secrets, sources};
 use crate::daemon::{InformerStatuses, StatusRegistry};
 use crate::escape;
 use crate::logging::AUDIT_TARGET;
@@ -139,8 +140,10 @@ pub(super) async fn get(
     }
     let headers = headers(&informer.by_cluster(), &sources, &snapshots);
     let tag = entity_tag(&sources, &snapshots);
+    let part = query.part(&state, &informer.by_cluster(), &sources, &snapshots, &scope);
     if if_none_match.as_ref() == Some(&tag) {
-        return Ok((StatusCode::NOT_MODIFIED, [(ETAG, tag)]).into_response());
+        let unchanged = (StatusCode::NOT_MODIFIED, [(ETAG, tag)]).into_response();
+        return Ok(with_part(unchanged, part));
     }
     // Of one object the body is read.
     let heads: usize = snapshots
@@ -179,12 +182,20 @@ pub(super) async fn get(
         (None, Some(_)) if !missing.is_empty() => {
             return Err(find::not_synced(&state.registry, &informer.name, &missing, true));
         }
-        (None, Some(name)) => return Err(query.not_found(&informer.name, name)),
+        // Another replica may have it.
+        (None, Some(name)) => return Ok(with_part(query.not_found(&informer.name, name).into_response(), part)),
     };
     let mut answer = (headers, [(ETAG, tag)], body).into_response();
     let absent = AbsentFields::of(&informer.by_cluster());
     add_remarks(answer.headers_mut(), heads, index_failures, &missing, absent);
-    Ok(answer)
+    Ok(with_part(answer, part))
+}
+
+fn with_part(mut answer: Response, part: Option<AnswerPart>) -> Response {
+    if let Some(part) = part {
+        part.add_to(answer.headers_mut());
+    }
+    answer
 }
 
 /// Adds to `headers` what a reader has to know about the objects of an answer. Nothing to know, no header.
@@ -355,6 +366,31 @@ impl ObjectsQuery {
         let message = "an index of Secrets answers authenticated callers only, because it may be computed from their \
             data: set `tls` in [admin], and send a token of somebody who may read them";
         Err(AdminError::new(Code::Unauthenticated, message))
+    }
+
+    /// The shards whose objects `snapshots` have. None if no other replica has any of the requested objects.
+    fn part(
+        &self,
+        state: &AdminState,
+        places: &InformerStatuses,
+        sources: &[Arc<Source>],
+        snapshots: &[Snapshot],
+        scope: &QueryScope<'_>,
+    ) -> Option<AnswerPart> {
+        let of_each = sources.iter().zip(snapshots);
+        let requested = of_each.filter(|(source, _)| scope.may_hold(source));
+        let requested = requested.filter_map(|(source, snapshot)| {
+            let namespace = self.namespace.as_deref().or(source.info().namespace.as_deref());
+            Some(RequestedObjects {
+                filter: snapshot.shards()?,
+                namespace: match is_namespaced(places, source) {
+                    true => namespace,
+                    false => Some(""),
+                },
+                name: self.name.as_deref(),
+            })
+        });
+        AnswerPart::of_objects(&replicas::own_name(state).unwrap_or_default(), requested)
     }
 
     fn filter(&self) -> Result<ObjectFilter, AdminError> {

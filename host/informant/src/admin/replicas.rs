@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::AdminState;
 use super::error::{AdminError, Code};
+use super::shards;
 use crate::daemon::ReplicasStatus;
 use crate::replicas::{GroupStatus, ShardStatus, pod_of};
 
@@ -122,6 +123,14 @@ pub(super) fn others(state: &AdminState) -> Option<(String, Vec<OtherReplica>)> 
     Some((pod_of(&group.identity).to_owned(), others.collect()))
 }
 
+/// The name of this replica; none without `[ha]`, and until it has joined.
+pub(super) fn own_name(state: &AdminState) -> Option<String> {
+    match state.registry.replicas() {
+        ReplicasStatus::Joined(group) => Some(pod_of(&group.identity).to_owned()),
+        ReplicasStatus::Alone | ReplicasStatus::NotJoined { .. } => None,
+    }
+}
+
 pub(super) async fn list(State(state): State<AdminState>) -> Json<ReplicasView> {
     Json(view(&state))
 }
@@ -190,7 +199,7 @@ fn of_group(group: &GroupStatus, own_digest: &str, now: Moment) -> ReplicasView 
         failure: group.failure.as_ref().map(ToString::to_string),
         layout: is_divided(group).then(|| group.layout.to_string()),
         next_layout: group.next_layout.map(|layout| layout.to_string()),
-        shards: shards(group, now),
+        shards: shard_views(group, now),
     }
 }
 
@@ -203,7 +212,7 @@ fn holds_shard(group: &GroupStatus, member: &Member) -> bool {
     shards.any(|shard| shard.holder.as_ref() == Some(&member.identity))
 }
 
-fn shards(group: &GroupStatus, now: Moment) -> Vec<ShardView> {
+fn shard_views(group: &GroupStatus, now: Moment) -> Vec<ShardView> {
     let known = group.shards.iter().filter(|_| is_divided(group));
     let in_force = known.filter(|shard| shard.shard < group.layout.division.shards);
     let view = |shard: &ShardStatus| {
@@ -244,8 +253,13 @@ fn millis(now: Moment, then: Moment) -> u64 {
 const OF_PLUGINS: [&str; 3] = ["/api/v1/plugins", "/api/v1/dead-letters", "/api/v1/retries"];
 
 /// Answers actions on plugins, while another replica acts, with its name. Answers to questions about plugins have it in
-/// a `Warning`, as those of the API server of Kubernetes.
+/// a `Warning`, as those of the API server of Kubernetes. While the work is divided, answers have their [part](shards).
 pub(super) async fn refuse_in_standby(State(state): State<AdminState>, request: Request, next: Next) -> Response {
+    if let ReplicasStatus::Joined(group) = state.registry.replicas()
+        && is_divided(&group)
+    {
+        return shards::answer(&state, &group, request, next).await;
+    }
     let path = request.uri().path();
     let is_about_plugins = OF_PLUGINS.iter().any(|prefix| path.starts_with(prefix));
     let Some(holder) = state.registry.acts_elsewhere().filter(|_| is_about_plugins) else {

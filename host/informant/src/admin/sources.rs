@@ -88,6 +88,9 @@ pub(crate) struct SourceView {
     pub trouble: Option<String>,
     /// The runbook for it, or for a state other than `Live`: `informant explain CODE`.
     pub code: Option<String>,
+    /// The replica that it is in; absent if only one was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replica: Option<String>,
 }
 
 /// The objects that one index lacks.

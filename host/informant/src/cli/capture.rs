@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde_json::Map;
 
-use super::client::AdminArgs;
+use super::client::{AdminArgs, or_not_found};
 use super::get::yaml_document;
 use super::plugin::path;
 use super::{Exit, output, test};
@@ -49,8 +49,15 @@ pub(super) fn run(args: &CaptureArgs) -> Result<Exit> {
         resource: args.resource.clone(),
         cluster: args.cluster.clone(),
     };
-    args.admin.with_client(async |client| {
-        let captured: CapturedView = client.post(&path(&args.name, "capture"), &request).await?;
+    args.admin.with_clients(async |mut clients| {
+        let path = path(&args.name, "capture");
+        let answers = clients.ask(async |client| or_not_found(client.post::<CapturedView>(&path, &request).await));
+        let answers = answers.await?;
+        if !answers.has_found() {
+            answers.warn_of_action();
+        }
+        let found = answers.found()?.into_iter().next();
+        let captured = found.context("no replica has captured the call")?.answer;
         let text = text_of(&args.name, &captured)?;
         ensure!(
             text.len() <= CONFIG_BYTES_MAX,

@@ -6,16 +6,16 @@
 //!                              https://…  ──TLS────────────────────┐
 //! --pod, --informant-namespace ─▶ pod ──API server, kubelet, TLS───┴── Identity's token
 //! ```
-//! What each replica knows alone is asked of all of them ([`others`]), in the same way.
+//! What each replica knows alone is asked of all of them ([`fan_out`]), in the same way.
 //!
 //! A token is sent over TLS only. The other side is the daemon because its certificate proves it ([`tls`]), or because
 //! the API server of a port-forward says which pod that is ([`pod`]).
 
 mod connection;
+mod fan_out;
 mod identity;
 mod lines;
 mod names;
-mod others;
 mod pod;
 mod port_forward;
 mod refusal;
@@ -32,9 +32,9 @@ use clap::Args;
 use super::Exit;
 
 pub(super) use connection::{AdminClient, escape};
+pub(super) use fan_out::{Answer, Answers, Clients, ShardArgs, or_not_found};
 use identity::IdentityArgs;
 pub(super) use lines::ObjectLines;
-pub(super) use others::Clients;
 use pod::PodArgs;
 pub(super) use target::NAMESPACE_DEFAULT;
 use target::{AdminServer, Target};

@@ -26,6 +26,7 @@ pub(super) fn run(args: &EffectsArgs) -> Result<Exit> {
     let path = path(&args.name, "effects");
     args.admin.with_client(async |client| {
         let effects: EffectsView = client.read(&path).await?;
+        client.note_part();
         match args.output {
             Format::Json => output::json(&effects)?,
             Format::Table => {

@@ -1,11 +1,11 @@
-//! `informant plugin dead-letters | retries`: the events on which plugins failed.
+//! `informant plugin dead-letters | retries`: the events on which plugins failed, here or in other replicas.
 
 use std::io::{self, Write};
 
 use anyhow::Result;
 use clap::Args;
 
-use super::client::{AdminArgs, escape};
+use super::client::{AdminArgs, ShardArgs, escape};
 use super::plugin::Format;
 use super::requeue::joined;
 use super::{Exit, output, table};
@@ -28,6 +28,8 @@ pub(super) struct FailuresArgs {
     /// Output format
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "table")]
     output: Format,
+    #[command(flatten)]
+    shard: ShardArgs,
     #[command(flatten)]
     admin: AdminArgs,
 }
@@ -57,20 +59,35 @@ impl FailuresArgs {
 }
 
 pub(super) fn dead_letters(args: &FailuresArgs) -> Result<Exit> {
-    args.admin.with_client(async |client| {
-        let letters: DeadLettersView = client.read(&args.path("dead-letters")).await?;
+    let path = args.path("dead-letters");
+    args.admin.with_clients(async |mut clients| {
+        clients.select(&args.shard).await?;
+        let answers = clients.ask(async |client| client.read::<DeadLettersView>(&path).await);
+        let answers = answers.await?;
+        let exit = answers.warn();
+        let letters = DeadLettersView {
+            items: merged(answers.into_parts(|letters| letters.items)),
+        };
         match args.output {
             Format::Json => output::json(&letters)?,
             Format::Table if letters.items.is_empty() => output::note("No dead letters."),
             Format::Table => output::to_stdout(|out| show(out, &letters.items))?,
         }
-        Ok(Exit::Done)
+        Ok(exit)
     })
 }
 
 pub(super) fn retries(args: &FailuresArgs) -> Result<Exit> {
-    args.admin.with_client(async |client| {
-        let retries: RetriesView = client.read(&args.path("retries")).await?;
+    let path = args.path("retries");
+    args.admin.with_clients(async |mut clients| {
+        clients.select(&args.shard).await?;
+        let answers = clients.ask(async |client| client.read::<RetriesView>(&path).await);
+        let answers = answers.await?;
+        let exit = answers.warn();
+        let retries = RetriesView {
+            total: answers.items.iter().map(|item| item.answer.total).sum(),
+            items: merged(answers.into_parts(|retries| retries.items)),
+        };
         match args.output {
             Format::Json => output::json(&retries)?,
             Format::Table if retries.items.is_empty() => output::note("No objects under retry."),
@@ -82,8 +99,26 @@ pub(super) fn retries(args: &FailuresArgs) -> Result<Exit> {
                 }
             }
         }
-        Ok(Exit::Done)
+        Ok(exit)
     })
+}
+
+/// Those of all replicas in the order in which each has them: of each plugin the oldest first.
+fn merged(parts: Vec<(Option<String>, Vec<FailedEventView>)>) -> Vec<FailedEventView> {
+    let are_several = parts.len() > 1;
+    let mut all: Vec<_> = parts
+        .into_iter()
+        .flat_map(|(replica, failures)| {
+            failures.into_iter().map(move |failure| FailedEventView {
+                replica: replica.clone(),
+                ..failure
+            })
+        })
+        .collect();
+    if are_several {
+        all.sort_by(|one, other| one.plugin.cmp(&other.plugin).then(other.age_ms.cmp(&one.age_ms)));
+    }
+    all
 }
 
 /// A table of failures of one kind. Columns that say the same of all, or nothing, are left out.
@@ -92,7 +127,9 @@ fn show(out: &mut dyn Write, failures: &[FailedEventView]) -> io::Result<()> {
         .iter()
         .any(|failure| failure.cluster.as_ref().is_some_and(|name| !name.is_empty()));
     let with_next = failures.iter().any(|failure| failure.next_ms.is_some());
+    let with_replica = failures.iter().any(|failure| failure.replica.is_some());
     let mut headings = vec!["PLUGIN"];
+    headings.extend(with_replica.then_some("REPLICA"));
     headings.extend(with_cluster.then_some("CLUSTER"));
     headings.extend(["RESOURCE", "OBJECT", "EVENT", "RESULT", "ATTEMPTS", "AGE"]);
     headings.extend(with_next.then_some("NEXT"));
@@ -100,6 +137,7 @@ fn show(out: &mut dyn Write, failures: &[FailedEventView]) -> io::Result<()> {
     let row = |failure: &FailedEventView| {
         let text = |value: &Option<String>| table::or_dash(value.clone(), |value| value);
         let mut row = vec![failure.plugin.clone()];
+        row.extend(with_replica.then(|| text(&failure.replica)));
         row.extend(with_cluster.then(|| text(&failure.cluster)));
         row.extend([
             text(&failure.resource),
@@ -177,6 +215,38 @@ mod tests {
         PLUGIN    CLUSTER   RESOURCE   OBJECT              EVENT   RESULT      ATTEMPTS   AGE   NEXT       ERROR
         greeter   east      v1/pods    default/same-name   add     permanent   3          12s   31s        no such team
         greeter   west      v1/pods    -                   add     permanent   3          12s   its turn   no such team
+        ");
+    }
+
+    #[test]
+    fn failures_of_replicas_are_one_list_by_plugin_and_age() {
+        let of = |plugin: &str, name: &str, age_ms: u64| FailedEventView {
+            plugin: plugin.into(),
+            name: Some(name.into()),
+            age_ms,
+            ..failure("v1/pods", "", None)
+        };
+        let merged = merged(vec![
+            (
+                Some("informant-0".into()),
+                vec![
+                    of("greeter", "a", 90_000),
+                    of("greeter", "b", 12_000),
+                    of("labeler", "c", 5_000),
+                ],
+            ),
+            (
+                Some("informant-1".into()),
+                vec![of("greeter", "d", 61_000), of("labeler", "e", 70_000)],
+            ),
+        ]);
+        insta::assert_snapshot!(shown(&merged), @"
+        PLUGIN    REPLICA       RESOURCE   OBJECT      EVENT   RESULT      ATTEMPTS   AGE   ERROR
+        greeter   informant-0   v1/pods    default/a   add     permanent   3          90s   no such team
+        greeter   informant-1   v1/pods    default/d   add     permanent   3          61s   no such team
+        greeter   informant-0   v1/pods    default/b   add     permanent   3          12s   no such team
+        labeler   informant-1   v1/pods    default/e   add     permanent   3          70s   no such team
+        labeler   informant-0   v1/pods    default/c   add     permanent   3          5s    no such team
         ");
     }
 }

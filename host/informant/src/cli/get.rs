@@ -3,6 +3,7 @@
 mod format;
 mod freshness;
 mod line;
+mod merge;
 mod print;
 mod selected;
 mod sources;
@@ -17,11 +18,12 @@ use anyhow::{Result, bail};
 use clap::Args;
 use informant_object::{FieldSelector, LabelSelector};
 
-use super::client::{AdminArgs, AdminClient, ObjectLines};
+use super::client::{AdminArgs, Answer, Clients, ObjectLines, ShardArgs, or_not_found};
 use super::{Exit, count, output};
-use crate::admin::{AbsentFields, Freshness};
+use crate::admin::{AbsentFields, AdminError, Code, Freshness};
 use format::Format;
 use line::Line;
+use merge::Merged;
 pub(super) use print::yaml_document;
 use print::{Printer, Style};
 use selected::SortBy;
@@ -73,7 +75,8 @@ pub(super) struct GetArgs {
     /// Wait up to 10s until the cache has seen this resource version, for example the one that your own write returned
     #[arg(long, value_name = "VERSION")]
     at_least: Option<String>,
-    /// Fail if a cluster, namespace or kind of the informer is not synced [default: show the others, and warn]
+    /// Fail if a cluster, namespace or kind of the informer is not synced, or a shard is missing [default: show the
+    /// others, and warn]
     #[arg(long)]
     require_all: bool,
     /// Show the data of Secrets, not only keys and sizes; needs a daemon that authenticates, and the right to read them
@@ -88,6 +91,8 @@ pub(super) struct GetArgs {
     /// Omit the table's header row
     #[arg(long)]
     no_headers: bool,
+    #[command(flatten)]
+    shard: ShardArgs,
     #[command(flatten)]
     admin: AdminArgs,
     /// The namespace of the kubeconfig's context, once it was needed.
@@ -119,9 +124,12 @@ pub(super) fn run(args: &GetArgs) -> Result<Exit> {
             _ => bail!("`{SOURCES}` are shown alone, and for one informer or all"),
         };
     }
-    args.admin.with_client(async |client| match args.watch {
-        true => watch::run(args, client, &wanted).await,
-        false => show(args, client, &wanted).await,
+    args.admin.with_clients(async |mut clients| {
+        clients.select(&args.shard).await?;
+        match args.watch {
+            true => watch::run(args, &mut clients, &wanted).await,
+            false => show(args, &mut clients, &wanted).await,
+        }
     })
 }
 
@@ -196,22 +204,18 @@ fn index_warning(index: &str, objects: u64) -> Option<String> {
     ))
 }
 
-/// Warnings about the answer, on stderr.
-fn show_notes(args: &GetArgs, answer: &ObjectLines, fresh: &[Freshness]) -> Result<()> {
-    let missing = answer.missing_sources()?;
-    for warning in freshness::missing(&missing)
-        .into_iter()
-        .chain(freshness::warnings(fresh))
-    {
-        output::note(&warning);
-    }
+/// Warnings about what one replica has answered, on stderr.
+fn show_notes(args: &GetArgs, replica: Option<&String>, answer: &ObjectLines) -> Result<()> {
+    let (missing, fresh) = (answer.missing_sources()?, answer.freshness()?);
+    let mut warnings = freshness::missing(&missing);
+    warnings.extend(freshness::warnings(&fresh));
     let of_index = args.index.as_ref();
-    if let Some(warning) = of_index.and_then(|(index, _)| index_warning(index, answer.index_failures())) {
-        output::note(&warning);
-    }
-    if let Some(warning) = heads_warning(answer.heads()) {
-        output::note(&warning);
-    }
+    warnings.extend(of_index.and_then(|(index, _)| index_warning(index, answer.index_failures())));
+    warnings.extend(heads_warning(answer.heads()));
+    let replica = replica.map_or_else(String::new, |replica| format!(" ({replica})"));
+    warnings
+        .iter()
+        .for_each(|warning| output::note(&format!("{warning}{replica}")));
     Ok(())
 }
 
@@ -224,7 +228,7 @@ fn heads_warning(objects: u64) -> Option<String> {
     })
 }
 
-async fn show(args: &GetArgs, client: &mut AdminClient, wanted: &[Wanted]) -> Result<Exit> {
+async fn show(args: &GetArgs, clients: &mut Clients<'_>, wanted: &[Wanted]) -> Result<Exit> {
     let one_alone = matches!(wanted, [one] if one.names.len() == 1);
     let mut shown = Shown {
         args,
@@ -236,7 +240,7 @@ async fn show(args: &GetArgs, client: &mut AdminClient, wanted: &[Wanted]) -> Re
         exit: Exit::Done,
     };
     for wanted in wanted {
-        if !shown.resource(client, wanted).await? {
+        if !shown.resource(clients, wanted).await? {
             return Ok(Exit::Done);
         }
     }
@@ -258,22 +262,13 @@ struct Shown<'a> {
 
 impl Shown<'_> {
     /// Shows the objects of one resource. `false` if stdout was closed.
-    async fn resource(&mut self, client: &mut AdminClient, wanted: &Wanted) -> Result<bool> {
+    async fn resource(&mut self, clients: &mut Clients<'_>, wanted: &Wanted) -> Result<bool> {
         let mut lines = Vec::new();
         for name in wanted.requests() {
-            let answer = client.get(&wanted.resource, &self.args.query(name)).await;
-            let mut answer = match answer {
-                Ok(answer) => answer,
-                // The others are shown.
-                Err(error) if !self.one_alone && name.is_some() && watch::is_not_found(&error) => {
-                    output::error(&error);
-                    self.exit = Exit::Failed;
-                    continue;
-                }
-                Err(error) => return Err(error),
+            let Some(mut objects) = self.request(clients, &wanted.resource, name).await? else {
+                continue;
             };
-            self.begin(&answer)?;
-            while let Some(line) = answer.next_line().await? {
+            while let Some(line) = objects.next_line().await? {
                 let parsed = Line::parse(&line)?;
                 if !selected::matches(&self.args.field_selector, &parsed)? {
                     continue;
@@ -299,19 +294,61 @@ impl Shown<'_> {
         Ok(true)
     }
 
-    fn begin(&mut self, answer: &ObjectLines) -> Result<()> {
-        let (fresh, absent) = (answer.freshness()?, answer.absent_fields()?);
-        show_notes(self.args, answer, &fresh)?;
-        selected::check(&self.args.field_selector, &absent)?;
-        let summary = freshness::summary(&fresh);
+    /// Asks for objects. None if there are none of this name, and others are shown.
+    async fn request(
+        &mut self,
+        clients: &mut Clients<'_>,
+        resource: &str,
+        name: Option<&str>,
+    ) -> Result<Option<Merged<ObjectLines>>> {
+        let query = self.args.query(name);
+        let answers = clients.ask(async |client| or_not_found(client.get(resource, &query).await));
+        let answers = answers.await?;
+        let is_partial = answers.is_partial();
+        if is_partial {
+            self.exit = answers.warn();
+        }
+        match answers.found() {
+            Ok(_) if is_partial && self.args.require_all => Err(AdminError {
+                code: Code::NotSynced,
+                message: "shards are missing, and --require-all asks for all of them; try again".to_owned(),
+                fresh_as_of: None,
+                missing_right: None,
+            }
+            .into()),
+            Ok(found) => self.begin(found).map(Some),
+            // It may be in a shard that is missing; or the others are shown.
+            Err(error) if is_partial || (!self.one_alone && name.is_some()) => {
+                output::error(&error);
+                if self.exit == Exit::Done {
+                    self.exit = Exit::Failed;
+                }
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn begin(&mut self, answers: Vec<Answer<ObjectLines>>) -> Result<Merged<ObjectLines>> {
+        let mut fresh = Vec::new();
+        for Answer { replica, answer } in &answers {
+            show_notes(self.args, replica.as_ref(), answer)?;
+            fresh.push((replica.clone(), answer.freshness()?));
+        }
+        if let (Some(Answer { answer, .. }), Some((_, sources))) = (answers.first(), fresh.first()) {
+            let absent = answer.absent_fields()?;
+            selected::check(&self.args.field_selector, &absent)?;
+            if self.printer.is_none() {
+                let style = self.args.style(sources, absent, self.several, self.one_alone);
+                self.printer = Some(Printer::new(style));
+            }
+        }
+        let summary = freshness::of_replicas(&fresh);
         if self.freshness.last() != Some(&summary) {
             self.freshness.push(summary);
         }
-        if self.printer.is_none() {
-            let style = self.args.style(&fresh, absent, self.several, self.one_alone);
-            self.printer = Some(Printer::new(style));
-        }
-        Ok(())
+        let lines = answers.into_iter().map(|item| item.answer);
+        Ok(Merged::new(lines.zip(fresh.into_iter().map(|(_, sources)| sources))))
     }
 
     fn print(&mut self, line: &[u8]) -> Result<bool> {
@@ -329,8 +366,8 @@ impl Shown<'_> {
         if let Some(printer) = self.printer.take() {
             self.printed += printer.finish()?;
         }
-        if self.args.output.is_table() && self.exit == Exit::Done {
-            if self.printed == 0 {
+        if self.args.output.is_table() && self.exit != Exit::Failed {
+            if self.printed == 0 && self.exit == Exit::Done {
                 let namespace = self.args.namespace();
                 let place = namespace.map_or(String::new(), |namespace| format!(" in {namespace} namespace"));
                 output::note(&format!("No resources found{place}."));

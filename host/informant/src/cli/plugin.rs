@@ -1,7 +1,9 @@
 //! `informant plugin list | pause | resume | restart`: inspects and manages the plugins of a running daemon.
 
+mod merge;
 mod wide;
 
+pub(super) use merge::merged;
 pub(super) use wide::bytes;
 
 use std::io::{self, Write};
@@ -10,7 +12,7 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
-use super::client::{AdminArgs, escape};
+use super::client::{AdminArgs, ShardArgs, escape};
 use super::table::{self, or_dash};
 use super::{Exit, output};
 use crate::admin::{Paused, PluginView, Plugins, Restarted, Resumed, remarks};
@@ -22,6 +24,8 @@ pub(super) struct ListArgs {
     /// Output format
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "table")]
     output: ListFormat,
+    #[command(flatten)]
+    shard: ShardArgs,
     #[command(flatten)]
     admin: AdminArgs,
 }
@@ -56,47 +60,65 @@ pub(super) enum Format {
 }
 
 pub(super) fn list(args: &ListArgs) -> Result<Exit> {
-    args.admin.with_client(async |client| {
-        let plugins: Plugins = client.read("/api/v1/plugins").await?;
+    args.admin.with_clients(async |mut clients| {
+        clients.select(&args.shard).await?;
+        let answers = clients.ask(async |client| client.read::<Plugins>("/api/v1/plugins").await);
+        let answers = answers.await?;
+        let exit = answers.warn();
+        let plugins = Plugins {
+            items: merged(answers.into_parts(|plugins| plugins.items)),
+        };
         match args.output {
             ListFormat::Json => output::json(&plugins)?,
             _ if plugins.items.is_empty() => output::note("No plugins."),
             ListFormat::Wide => output::to_stdout(|out| wide::show(out, &plugins.items))?,
             ListFormat::Table => output::to_stdout(|out| show(out, &plugins.items))?,
         }
-        Ok(Exit::Done)
+        Ok(exit)
     })
 }
 
 pub(super) fn pause(NameArgs { name, admin }: &NameArgs) -> Result<Exit> {
-    admin.with_client(async |client| {
-        let Paused { paused } = client.post(&path(name, "pause"), &json!({})).await?;
-        output::done(&match paused {
-            true => format!("plugin/{name} paused"),
-            false => format!("plugin/{name} is paused already"),
-        })
+    admin.with_clients(async |mut clients| {
+        let path = path(name, "pause");
+        let answers = clients.ask(async |client| client.post::<Paused>(&path, &json!({})).await);
+        let answers = answers.await?;
+        let (exit, within) = (answers.warn_of_action(), answers.in_replicas());
+        output::done(&match answers.items.iter().any(|item| item.answer.paused) {
+            true => format!("plugin/{name} paused{within}"),
+            false => format!("plugin/{name} is paused already{within}"),
+        })?;
+        Ok(exit)
     })
 }
 
 pub(super) fn resume(NameArgs { name, admin }: &NameArgs) -> Result<Exit> {
-    admin.with_client(async |client| {
-        let Resumed { resumed } = client.post(&path(name, "resume"), &json!({})).await?;
-        output::done(&match resumed {
-            true => format!("plugin/{name} resumed"),
+    admin.with_clients(async |mut clients| {
+        let path = path(name, "resume");
+        let answers = clients.ask(async |client| client.post::<Resumed>(&path, &json!({})).await);
+        let answers = answers.await?;
+        let exit = answers.warn_of_action();
+        output::done(&match answers.items.iter().any(|item| item.answer.resumed) {
+            true => format!("plugin/{name} resumed{}", answers.in_replicas()),
             false => {
                 format!("plugin/{name} is neither paused nor in quarantine, and no call is spaced; nothing to resume")
             }
-        })
+        })?;
+        Ok(exit)
     })
 }
 
 pub(super) fn restart(NameArgs { name, admin }: &NameArgs) -> Result<Exit> {
-    admin.with_client(async |client| {
-        let Restarted { paused } = client.post(&path(name, "restart"), &json!({})).await?;
-        output::done(&match paused {
-            false => format!("plugin/{name} restarted"),
+    admin.with_clients(async |mut clients| {
+        let path = path(name, "restart");
+        let answers = clients.ask(async |client| client.post::<Restarted>(&path, &json!({})).await);
+        let answers = answers.await?;
+        let exit = answers.warn_of_action();
+        output::done(&match answers.items.iter().all(|item| item.answer.paused) {
+            false => format!("plugin/{name} restarted{}", answers.in_replicas()),
             true => format!("plugin/{name} is paused, and gets a new instance when it is resumed"),
-        })
+        })?;
+        Ok(exit)
     })
 }
 

@@ -33,6 +33,7 @@ pub(super) fn run(args: &LogsArgs) -> Result<Exit> {
     let path = path(&args.name, "logs");
     args.admin.with_client(async |client| {
         let mut logs: LogsView = client.read(&path).await?;
+        client.note_part();
         let skipped = args.tail.map_or(0, |tail| logs.items.len().saturating_sub(tail));
         logs.items.drain(..skipped);
         if logs.items.is_empty() && !args.follow {

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use clap::Args;
 
-use super::client::AdminArgs;
+use super::client::{AdminArgs, Answers, or_not_found};
 use super::plugin::path;
 use super::{Exit, output};
 use crate::admin::{RequeueRequest, Requeued, TriggerRequest, TriggeredObjects};
@@ -94,10 +94,27 @@ pub(super) fn requeue(args: &RequeueArgs) -> Result<Exit> {
         resource: selection.resource.clone(),
         namespace: selection.namespace.clone(),
     };
-    args.admin.with_client(async |client| {
-        let done = client.post(&path(&args.name, "requeue"), &request).await?;
-        output::done(&format!("plugin/{} {}", args.name, requeued(done)))
+    args.admin.with_clients(async |mut clients| {
+        let path = path(&args.name, "requeue");
+        let answers = clients.ask(async |client| or_not_found(client.post::<Requeued>(&path, &request).await));
+        let answers = answers.await?;
+        let exit = warn(&answers, request.key.is_some());
+        let done = answers.found()?.into_iter().map(|item| item.answer);
+        let done = done.fold(Requeued::default(), |sum, one| Requeued {
+            queued: sum.queued + one.queued,
+            waiting: sum.waiting + one.waiting,
+        });
+        output::done(&format!("plugin/{} {}", args.name, requeued(done)))?;
+        Ok(exit)
     })
+}
+
+/// Warns of shards whose replicas did not answer, unless the object that is meant was found in another one.
+fn warn<T>(answers: &Answers<Result<T>>, is_about_one: bool) -> Exit {
+    match is_about_one && answers.has_found() {
+        true => Exit::Done,
+        false => answers.warn_of_action(),
+    }
 }
 
 pub(super) fn trigger(args: &TriggerArgs) -> Result<Exit> {
@@ -112,14 +129,35 @@ pub(super) fn trigger(args: &TriggerArgs) -> Result<Exit> {
         key: selection.key.clone(),
         timer: selection.timer.clone(),
     };
-    args.admin.with_client(async |client| {
-        let done: TriggeredObjects = client.post(&path(&args.name, "trigger"), &request).await?;
+    args.admin.with_clients(async |mut clients| {
+        let path = path(&args.name, "trigger");
+        let answers = clients.ask(async |client| or_not_found(client.post::<TriggeredObjects>(&path, &request).await));
+        let answers = answers.await?;
+        let exit = warn(&answers, request.key.is_some());
+        let done = all_triggered(answers.found()?.into_iter().map(|item| item.answer));
         if done.triggered + done.waiting == 0 {
             output::note(&format!("plugin/{} has no such objects: nothing is called", args.name));
             return Ok(Exit::Failed);
         }
-        output::done(&format!("plugin/{} {}", args.name, triggered(&done)))
+        output::done(&format!("plugin/{} {}", args.name, triggered(&done)))?;
+        Ok(exit)
     })
+}
+
+/// What replicas have triggered together, with a state in which the plugin is not called, if it is in one anywhere.
+fn all_triggered(each: impl Iterator<Item = TriggeredObjects>) -> TriggeredObjects {
+    each.fold(TriggeredObjects::default(), |sum, one| TriggeredObjects {
+        triggered: sum.triggered + one.triggered,
+        waiting: sum.waiting + one.waiting,
+        state: match is_called_later(&sum.state) {
+            true => sum.state,
+            false => one.state,
+        },
+    })
+}
+
+fn is_called_later(state: &str) -> bool {
+    ["paused", "quarantined"].contains(&state)
 }
 
 fn triggered(done: &TriggeredObjects) -> String {
@@ -128,7 +166,7 @@ fn triggered(done: &TriggeredObjects) -> String {
         (triggered, waiting) => format!("triggered: {triggered}, already pending: {waiting}"),
     };
     match done.state.as_str() {
-        state @ ("paused" | "quarantined") => format!("{counts}; it is {state}, and is called when it is resumed"),
+        state if is_called_later(state) => format!("{counts}; it is {state}, and is called when it is resumed"),
         _ => counts,
     }
 }

@@ -36,17 +36,30 @@ struct Status {
 }
 
 pub(super) fn run(args: &StatusArgs) -> Result<Exit> {
-    args.admin.with_client(async |client| {
+    args.admin.with_clients(async |mut clients| {
+        let configuration = clients.first.read("/api/v1/configuration").await?;
+        let answers = clients.ask(async |client| {
+            let sources = client.read::<Sources>("/api/v1/sources").await?.items;
+            let plugins = client.read::<Plugins>("/api/v1/plugins").await?.items;
+            anyhow::Ok((sources, plugins))
+        });
+        let answers = answers.await?;
+        let exit = answers.warn();
+        let parts = answers.into_parts(|parts| parts);
+        let (sources, plugins): (Vec<_>, Vec<_>) = parts
+            .into_iter()
+            .map(|(replica, (sources, plugins))| ((replica.clone(), sources), (replica, plugins)))
+            .unzip();
         let status = Status {
-            configuration: client.read("/api/v1/configuration").await?,
-            sources: client.read::<Sources>("/api/v1/sources").await?.items,
-            plugins: client.read::<Plugins>("/api/v1/plugins").await?.items,
+            configuration,
+            sources: table::of_replicas(sources),
+            plugins: plugin::merged(plugins),
         };
         match args.output {
             Format::Json => output::json(&status)?,
             Format::Table => output::to_stdout(|out| status.show(out))?,
         }
-        Ok(Exit::Done)
+        Ok(exit)
     })
 }
 
@@ -197,15 +210,20 @@ fn show_largest(out: &mut dyn Write, sources: &[SourceView]) -> io::Result<()> {
     Ok(())
 }
 
-/// `all in cluster east`; if the informer has several sources there, `all (v1/pods in web) in cluster east`.
+/// `all in cluster east`; if the informer has several sources there, `all (v1/pods in web) in cluster east`. With
+/// shards, `all on informant-1`.
 fn name(source: &SourceView, sources: &[SourceView]) -> String {
-    let is_sibling = |other: &&SourceView| other.informer == source.informer && other.cluster == source.cluster;
+    let is_sibling = |other: &&SourceView| {
+        other.informer == source.informer && other.cluster == source.cluster && other.replica == source.replica
+    };
     let which = match (sources.iter().filter(is_sibling).count(), &source.namespace) {
         (..=1, _) => String::new(),
         (_, None) => format!(" ({})", source.resource),
         (_, Some(namespace)) => format!(" ({} in {namespace})", source.resource),
     };
-    format!("{}{which}{}", source.informer, in_cluster(&source.cluster))
+    let replica = source.replica.as_ref().map(|replica| format!(" on {replica}"));
+    let (cluster, replica) = (in_cluster(&source.cluster), replica.unwrap_or_default());
+    format!("{}{which}{cluster}{replica}", source.informer)
 }
 
 /// `degraded (Forbidden)`; `Syncing` and what comes before it are no degradation yet.

@@ -44,23 +44,57 @@ pub(super) fn or_dash<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> St
     value.map_or_else(|| DASH.to_owned(), show)
 }
 
+/// The sources of all replicas: each has a cache of its own, so they stay apart.
+pub(super) fn of_replicas(parts: Vec<(Option<String>, Vec<SourceView>)>) -> Vec<SourceView> {
+    let are_several = parts.len() > 1;
+    let mut all: Vec<_> = parts
+        .into_iter()
+        .flat_map(|(replica, sources)| {
+            sources.into_iter().map(move |source| SourceView {
+                replica: replica.clone(),
+                ..source
+            })
+        })
+        .collect();
+    if are_several {
+        let order = |source: &SourceView| {
+            let SourceView {
+                informer,
+                cluster,
+                resource,
+                namespace,
+                ..
+            } = source.clone();
+            (informer, cluster, resource, namespace)
+        };
+        all.sort_by_cached_key(order);
+    }
+    all
+}
+
 /// The first columns of each table of sources, in `informant status` and `informant get sources`.
 pub(super) struct SourceColumns {
     /// Only if clusters have names.
     with_cluster: bool,
+    /// Only if several replicas may have sources.
+    with_replica: bool,
 }
 
 impl SourceColumns {
     pub(super) fn of(sources: &[SourceView]) -> Self {
-        let with_cluster = sources.iter().any(|source| !source.cluster.is_empty());
-        Self { with_cluster }
+        Self {
+            with_cluster: sources.iter().any(|source| !source.cluster.is_empty()),
+            with_replica: sources.iter().any(|source| source.replica.is_some()),
+        }
     }
 
     /// `version` is the heading for the version up to which a source is complete.
     pub(super) fn headings(&self, version: &'static str) -> Vec<&'static str> {
         let mut headings = vec!["INFORMER"];
         headings.extend(self.with_cluster.then_some("CLUSTER"));
-        headings.extend(["RESOURCE", "NAMESPACE", "STATE", "OBJECTS", version, "SEEN", "BOOKMARK"]);
+        headings.extend(["RESOURCE", "NAMESPACE"]);
+        headings.extend(self.with_replica.then_some("REPLICA"));
+        headings.extend(["STATE", "OBJECTS", version, "SEEN", "BOOKMARK"]);
         headings
     }
 
@@ -72,6 +106,9 @@ impl SourceColumns {
         row.extend([
             source.resource.clone(),
             source.namespace.clone().unwrap_or_else(|| "*".to_owned()),
+        ]);
+        row.extend(self.with_replica.then(|| or_dash(source.replica.clone(), |name| name)));
+        row.extend([
             source.state.clone(),
             source.objects.to_string(),
             or_dash(source.resource_version.clone(), |version| version),

@@ -67,6 +67,7 @@ fn help_names_every_command() {
       4    not ready: for get, the index is not attached, or --at-least was not seen in time
       5    for get: not synced, the first list is not in the cache yet
       6    for run: the stop hung and was ended after 11 s; the log names what hung
+      7    partial: replicas that hold some shards did not answer
       130  run was ended immediately by a second SIGINT (143: SIGTERM)
     "#);
 }
@@ -190,7 +191,7 @@ fn help_of_get() {
           --at-least <VERSION>
               Wait up to 10s until the cache has seen this resource version, for example the one that your own write returned
           --require-all
-              Fail if a cluster, namespace or kind of the informer is not synced [default: show the others, and warn]
+              Fail if a cluster, namespace or kind of the informer is not synced, or a shard is missing [default: show the others, and warn]
           --show-secrets
               Show the data of Secrets, not only keys and sizes; needs a daemon that authenticates, and the right to read them
       -o, --output <FORMAT>
@@ -199,6 +200,8 @@ fn help_of_get() {
               Add a column with the labels to the table
           --no-headers
               Omit the table's header row
+          --shard <NUMBER>
+              Ask only the replica that holds this shard, with [ha] shards [default: ask all that hold one]
           --admin <ADDRESS:PORT|https://HOST:PORT>
               The daemon's admin server: plain HTTP, or HTTPS with your token [default: the admin socket of this user if it is there, [admin] in the configuration, 127.0.0.1:8089]
       -c, --config <FILE>
@@ -335,6 +338,8 @@ fn help_of_plugin_list() {
     Options:
       -o, --output <FORMAT>
               Output format [default: table] [possible values: table, wide, json]
+          --shard <NUMBER>
+              Ask only the replica that holds this shard, with [ha] shards [default: ask all that hold one]
           --admin <ADDRESS:PORT|https://HOST:PORT>
               The daemon's admin server: plain HTTP, or HTTPS with your token [default: the admin socket of this user if it is there, [admin] in the configuration, 127.0.0.1:8089]
       -c, --config <FILE>

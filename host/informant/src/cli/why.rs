@@ -59,16 +59,19 @@ struct Asked {
 pub(super) fn run(args: &WhyArgs) -> Result<Exit> {
     let question = Question::of(args)?;
     args.admin.with_clients(async |mut clients| {
-        let view: WhyView = clients.first.read(&question.path(0)).await?;
-        let mut asked = Vec::new();
-        for replica in &view.others {
-            match clients.read_from(replica, &question.path(0)).await {
-                Ok((client, view)) => asked.push(Asked {
-                    name: replica.name.clone(),
-                    client,
-                    view,
-                }),
-                Err(error) => output::note(&format!("replica {} was not asked: {error:#}", replica.name)),
+        let path = question.path(0);
+        let view: WhyView = clients.first.read(&path).await?;
+        // Of replicas with shards, each has done something; standbys most often have not.
+        let has_part = clients.first.part().is_some();
+        let (mut asked, mut exit) = (Vec::new(), Exit::Done);
+        let others = clients.ask_each(view.others.clone(), async |client| client.read::<WhyView>(&path).await);
+        for (name, answer) in others.await {
+            match answer {
+                Ok((client, view)) => asked.push(Asked { name, client, view }),
+                Err(error) => {
+                    output::note(&format!("replica {name} was not asked: {error:#}"));
+                    exit = if has_part { Exit::Partial } else { exit };
+                }
             }
         }
         let own = view.replica.clone().unwrap_or_default();
@@ -82,7 +85,7 @@ pub(super) fn run(args: &WhyArgs) -> Result<Exit> {
         loop {
             let items = merged(&mut asked);
             if !args.print(&question, &asked, items, has_begun)? || !args.follow {
-                return Ok(Exit::Done);
+                return Ok(exit);
             }
             has_begun = true;
             tokio::time::sleep(FOLLOW_EVERY).await;

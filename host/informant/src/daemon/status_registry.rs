@@ -327,6 +327,15 @@ impl StatusRegistry {
         }
     }
 
+    /// Whether they act now.
+    pub(crate) fn acts(&self, is_divided: bool) -> bool {
+        let acting = match is_divided {
+            true => &self.0.divided_acting,
+            false => &self.0.acting,
+        };
+        matches!(*acting.borrow(), Acting::Yes(_))
+    }
+
     pub(super) fn set_acting(&self, acting: Acting) {
         self.0.acting.send_replace(acting);
     }
@@ -400,8 +409,7 @@ impl StatusRegistry {
 
     /// Whether plugins act in this process; otherwise the pod of the process that acts, if it is known and another one.
     pub(crate) fn acts_elsewhere(&self) -> Option<Option<String>> {
-        let is_acting = |acting: &watch::Sender<Acting>| matches!(*acting.borrow(), Acting::Yes(_));
-        let acts = is_acting(&self.0.acting) || is_acting(&self.0.divided_acting);
+        let acts = self.acts(false) || self.acts(true);
         (!acts).then(|| match self.replicas() {
             ReplicasStatus::Joined(group) => {
                 let is_other = |holder: &&str| *holder != pod_of(&group.identity);

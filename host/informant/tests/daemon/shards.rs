@@ -1,5 +1,7 @@
 //! Several replicas of one Informant, which divide the objects.
 
+mod commands;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 

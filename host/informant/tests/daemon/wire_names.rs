@@ -349,8 +349,9 @@ fn exit_codes() {
         Exit::NotReady,
         Exit::NotSynced,
         Exit::Hung,
+        Exit::Partial,
     ];
-    assert_eq!(codes.map(Exit::code), [0, 1, 2, 3, 4, 5, 6]);
+    assert_eq!(codes.map(Exit::code), [0, 1, 2, 3, 4, 5, 6, 7]);
 }
 
 /// All words in capitals between quotes in the sources of the host: environment variables, apart from those left out.

@@ -105,7 +105,7 @@ pub(super) struct QueryScope<'q> {
 
 /// The sources that answer a query, and those that should but cannot.
 pub(super) struct AnsweringSources {
-    /// The synced ones, sorted by cluster and namespace.
+    /// The synced ones, sorted by cluster, namespace and resource.
     pub(super) synced: Vec<Arc<Source>>,
     pub(super) missing: Vec<MissingSource>,
 }
@@ -234,7 +234,7 @@ impl SourcesInScope {
             return Err(not_synced(registry, informer, &missing, some_answer));
         }
         found.retain(|source| source.is_synced());
-        found.sort_by(|one, other| sort_key(one).cmp(&sort_key(other)));
+        found.sort_by_cached_key(|source| sort_key(source));
         Ok(AnsweringSources { synced: found, missing })
     }
 }
@@ -372,7 +372,10 @@ fn missing_source(informer: &InformerStatus, source: &Source) -> MissingSource {
     }
 }
 
-fn sort_key(source: &Source) -> (&str, Option<&str>, SourceId) {
+/// Numbers of sources differ from replica to replica, and a client that merges their answers needs the same order in
+/// each.
+fn sort_key(source: &Source) -> (String, Option<String>, Option<GroupVersionResource>, SourceId) {
     let info = source.info();
-    (&info.cluster, info.namespace.as_deref(), source.id())
+    let resource = GroupVersionResource::parse(&info.resource);
+    (info.cluster.clone(), info.namespace.clone(), resource, source.id())
 }

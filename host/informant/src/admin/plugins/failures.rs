@@ -100,6 +100,9 @@ pub(crate) struct FailedEventView {
     /// When the next call is due. Dead letters have none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_ms: Option<u64>,
+    /// The replica that has it; absent if only one was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replica: Option<String>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -140,6 +143,7 @@ fn dead_letter_item(registry: &StatusRegistry, plugin: &str, letter: DeadLetter,
         age_ms: millis(letter.age(now)),
         error: letter.error,
         next_ms: None,
+        replica: None,
     }
 }
 
@@ -189,6 +193,7 @@ fn retry_item(registry: &StatusRegistry, plugin: &str, key: RetriedKey, now: Mom
         error: key.error,
         age_ms: age_ms(now, key.since),
         next_ms: Some(millis(key.next - now)),
+        replica: None,
     }
 }
 

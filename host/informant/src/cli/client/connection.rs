@@ -23,7 +23,7 @@ use super::lines::ObjectLines;
 use super::port_forward::Forward;
 use super::target::{AdminServer, Target};
 use super::{pod, refusal};
-use crate::admin::{AdminError, CAPTURE_WAIT_MAX};
+use crate::admin::{AdminError, AnswerPart, CAPTURE_WAIT_MAX};
 use crate::cli::output;
 use crate::escape;
 
@@ -59,6 +59,8 @@ pub(in crate::cli) struct AdminClient {
     sender: SendRequest<Full<Bytes>>,
     /// A warning of the daemon was shown.
     has_warned: bool,
+    /// Which shards the last answer has, if it lacks some.
+    part: Option<AnswerPart>,
 }
 
 impl AdminClient {
@@ -120,7 +122,33 @@ impl AdminClient {
             token,
             sender,
             has_warned: false,
+            part: None,
         })
+    }
+
+    /// The other side, for messages: `pod informant/informant-0`, or an address.
+    pub(in crate::cli) fn peer(&self) -> &str {
+        &self.peer
+    }
+
+    /// Which shards the last answer has; none if there are no others.
+    pub(in crate::cli) fn part(&self) -> Option<&AnswerPart> {
+        self.part.as_ref()
+    }
+
+    /// Says which shards the last answer has, for a command that asks one replica.
+    pub(in crate::cli) fn note_part(&self) {
+        let Some(AnswerPart { replica, held, shards }) = &self.part else {
+            return;
+        };
+        let held: Vec<_> = held.iter().map(|shard| shard.to_string()).collect();
+        let held = match held.is_empty() {
+            true => "no shard".to_owned(),
+            false => format!("shards {}", held.join(", ")),
+        };
+        output::note(&format!(
+            "this is of {replica} only, which holds {held} of {shards}; `informant replicas` lists the others"
+        ));
     }
 
     /// Requests objects. The daemon's own errors are [`AdminError`]s, here and in the other requests.
@@ -211,6 +239,7 @@ impl AdminClient {
         body: Bytes,
         tag: Option<&str>,
     ) -> Result<Response<Incoming>> {
+        self.part = None;
         self.sender.ready().await.context("the daemon closed the connection")?;
         let mut request = Request::builder()
             .method(method)
@@ -225,9 +254,11 @@ impl AdminClient {
         }
         let request = request.body(Full::new(body)).context("cannot build the request")?;
         let answered = timeout(SILENCE_MAX, self.sender.send_request(request)).await;
-        answered
+        let response = answered
             .context("the daemon did not respond in time")?
-            .map_err(|error| anyhow!("the daemon's response was cut off: {error}{}", self.tls_hint()))
+            .map_err(|error| anyhow!("the daemon's response was cut off: {error}{}", self.tls_hint()))?;
+        self.part = AnswerPart::of_headers(response.headers());
+        Ok(response)
     }
 
     /// Prints what the daemon warns of, once.

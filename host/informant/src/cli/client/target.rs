@@ -98,6 +98,8 @@ pub(super) enum Target {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     Flag,
+    /// The Lease of another replica.
+    Lease,
     File(PathBuf),
     Default,
 }
@@ -138,6 +140,7 @@ impl Target {
         let hint = match self {
             Self::Server(_, Origin::File(_)) => "; a running daemon keeps the address it started with",
             Self::Server(_, Origin::Flag | Origin::Default) => "",
+            Self::Server(_, Origin::Lease) => return format!("no daemon responds at {self}"),
             Self::Socket(_) => return format!("no daemon responds at {self}; start `informant run`"),
             Self::Pod { .. } => return format!("no daemon responds in {self}"),
         };
@@ -150,6 +153,7 @@ impl fmt::Display for Target {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Server(server, Origin::Flag) => write!(out, "{server} (--admin)"),
+            Self::Server(server, Origin::Lease) => write!(out, "{server} (the address in its Lease)"),
             Self::Server(server, Origin::File(path)) => write!(out, "{server} ([admin] listen in {})", path.display()),
             Self::Server(server, Origin::Default) => write!(out, "{server} (the default)"),
             Self::Socket(path) => write!(out, "the admin socket {}", path.display()),

@@ -31,6 +31,20 @@ fn count(sources: &[Freshness], what: impl Fn(&Freshness) -> &str) -> Count {
     }
 }
 
+/// The [summary] of the oldest answer: `fresh as of version 104, 2s ago (informant-1, the oldest of 2 replicas)`.
+pub(super) fn of_replicas(answers: &[(Option<String>, Vec<Freshness>)]) -> String {
+    // A source without an event since its first list counts as the oldest.
+    let age = |sources: &[Freshness]| sources.iter().map(|source| source.age_ms.unwrap_or(u64::MAX)).max();
+    match answers.iter().max_by_key(|(_, sources)| age(sources)) {
+        None => summary(&[]),
+        Some((Some(replica), sources)) if answers.len() > 1 => {
+            let replicas = answers.len();
+            format!("{} ({replica}, the oldest of {replicas} replicas)", summary(sources))
+        }
+        Some((_, sources)) => summary(sources),
+    }
+}
+
 /// `fresh as of version 104, 2s ago`; with several sources, each with its cluster and namespace.
 pub(super) fn summary(sources: &[Freshness]) -> String {
     let kinds = resources(sources);
@@ -150,6 +164,18 @@ mod tests {
         );
         assert_eq!(clusters(&many), Count::Several);
         assert_eq!(clusters(&many[..9]), Count::One);
+    }
+
+    #[test]
+    fn summary_of_replicas_is_that_of_the_oldest() {
+        let of = |replica: &str, age_ms| (Some(replica.to_owned()), vec![source("", None, Some(age_ms))]);
+        let answers = [
+            of("informant-0", 1_000),
+            of("informant-1", 3_000),
+            of("informant-2", 2_000),
+        ];
+        insta::assert_snapshot!(of_replicas(&answers), @"fresh as of version 104, 3s ago (informant-1, the oldest of 3 replicas)");
+        assert_eq!(of_replicas(&answers[..1]), "fresh as of version 104, 1s ago");
     }
 
     #[test]

@@ -17,6 +17,9 @@ const UNPARSABLE: &str =
 pub(super) struct Line<'a> {
     /// Empty for a single unnamed cluster.
     pub(super) cluster: &'a str,
+    /// The number of its source in the daemon.
+    #[serde(default)]
+    pub(super) source: u32,
     #[serde(borrow)]
     object: &'a RawValue,
 }

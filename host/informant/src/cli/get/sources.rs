@@ -26,8 +26,17 @@ pub(super) fn run(args: &GetArgs, name: Option<&str>) -> Result<Exit> {
     if args.at_least.is_some() {
         bail!("--at-least applies to objects only; to wait for a source, use GET /api/v1/sources/ID?at-least=VERSION");
     }
-    args.admin
-        .with_client(async |client| show(args, name, client.read("/api/v1/sources").await?))
+    args.admin.with_clients(async |mut clients| {
+        clients.select(&args.shard).await?;
+        let answers = clients.ask(async |client| client.read::<Sources>("/api/v1/sources").await);
+        let answers = answers.await?;
+        let exit = answers.warn();
+        let items = table::of_replicas(answers.into_parts(|sources| sources.items));
+        match show(args, name, Sources { items })? {
+            Exit::Done => Ok(exit),
+            failed => Ok(failed),
+        }
+    })
 }
 
 fn show(args: &GetArgs, name: Option<&str>, sources: Sources) -> Result<Exit> {
@@ -231,6 +240,23 @@ mod tests {
         insta::assert_snapshot!(shown(&[source("pods", "")], true, true), @"
         INFORMER   RESOURCE   NAMESPACE   STATE   OBJECTS   FRESH AS OF   SEEN     BOOKMARK   RELISTS   ID   BYTES   WATCHES   WATCHLIST   INDEXES          LAST ERROR
         pods       v1/pods    *           Live    12        104           2s ago   31s ago    1         7    3000    3         in-use      namespace,node   -
+        ");
+        let in_replicas = table::of_replicas(vec![
+            (
+                Some("informant-0".into()),
+                vec![source("nodes", ""), source("pods", "")],
+            ),
+            (
+                Some("informant-1".into()),
+                vec![source("nodes", ""), source("pods", "")],
+            ),
+        ]);
+        insta::assert_snapshot!(shown(&in_replicas, false, true), @"
+        INFORMER   RESOURCE   NAMESPACE   REPLICA       STATE   OBJECTS   FRESH AS OF   SEEN     BOOKMARK   RELISTS   LAST ERROR
+        nodes      v1/pods    *           informant-0   Live    12        104           2s ago   31s ago    1         -
+        nodes      v1/pods    *           informant-1   Live    12        104           2s ago   31s ago    1         -
+        pods       v1/pods    *           informant-0   Live    12        104           2s ago   31s ago    1         -
+        pods       v1/pods    *           informant-1   Live    12        104           2s ago   31s ago    1         -
         ");
         assert_eq!(shown(&[source("pods", "")], false, false).lines().count(), 1);
         assert_eq!(name_of(&source("pods", "east")), "source/pods/east");
