@@ -43,7 +43,7 @@ pub(super) struct ShardTerms {
 }
 
 /// The time in which this process holds a shard.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ShardTerm {
     /// How often its Lease was acquired.
     pub(super) epoch: u32,

@@ -426,8 +426,14 @@ impl GroupMember {
                 oldest
             }
         };
-        for shard in self.shards.held().into_iter().filter(|shard| *shard > 0) {
-            self.set_notes(group, shard);
+        let others = status.shards.iter().map(|shard| shard.shard).filter(|shard| *shard > 0);
+        for shard in others {
+            match self.shards.holds(shard) {
+                true => self.set_notes(group, shard),
+                // As for the first one.
+                false if self.shards.is_ending(shard) => {}
+                false => write_notes(group, shard, ("", ""), oldest),
+            }
         }
         let wanted = (oldest.unwrap_or_default() + KEPT_DELETES_AGE_MARGIN).max(KEPT_DELETES_AGE_MIN);
         // While shared state cannot be read, no plugin is called: what has been kept since before this term stays.

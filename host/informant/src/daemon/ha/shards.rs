@@ -8,7 +8,7 @@
 //! A shard whose Lease is lost without a hand-over ends everything that these plugins do, and they begin again: deferred
 //! writes about its objects must not wait before those of others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures::future::join_all;
@@ -33,8 +33,8 @@ pub(super) struct Shards {
     /// Whether this process is configured for shards.
     is_divided: bool,
     terms: ShardTerms,
-    /// Those that are being handed over, with what their predecessors have left.
-    ending: BTreeMap<u8, ShardTerm>,
+    /// Those that are being handed over.
+    ending: BTreeSet<u8>,
 }
 
 impl Shards {
@@ -49,7 +49,7 @@ impl Shards {
                 stint: 0,
                 held: BTreeMap::new(),
             },
-            ending: BTreeMap::new(),
+            ending: BTreeSet::new(),
         }
     }
 
@@ -90,11 +90,10 @@ impl Shards {
     fn begin_ends(&mut self, status: &GroupStatus) -> ShardSet {
         let is_ending = |shard: &&ShardStatus| matches!(shard.standing, Standing::HandingOver { .. });
         let ending = status.shards.iter().filter(is_ending).map(|shard| shard.shard);
-        let ends: ShardSet = ending.filter(|shard| !self.ending.contains_key(shard)).collect();
+        let ends: ShardSet = ending.filter(|shard| !self.ending.contains(shard)).collect();
         for shard in ends.iter() {
-            // It may have been acquired and given up at once.
-            let term = self.terms.held.remove(&shard).unwrap_or_default();
-            self.ending.insert(shard, term);
+            self.terms.held.remove(&shard);
+            self.ending.insert(shard);
         }
         if ends != ShardSet::default() {
             tracing::info!(shards = ?ends, "handing shards over to other replicas");
@@ -128,7 +127,7 @@ impl Shards {
             let of_shard = status.shards.iter().find(|status| status.shard == shard);
             of_shard.is_some_and(|shard| matches!(shard.standing, Standing::HandingOver { .. }))
         };
-        let ended: Vec<u8> = self.ending.keys().copied().filter(|shard| !is_ending(*shard)).collect();
+        let ended: Vec<u8> = self.ending.iter().copied().filter(|shard| !is_ending(*shard)).collect();
         for shard in ended {
             self.gate.close_shard(shard);
             self.ending.remove(&shard);
@@ -152,7 +151,7 @@ impl Shards {
         }
         let own = self.configuration(status);
         for (number, (epoch, shard)) in acting {
-            if self.terms.held.contains_key(number) || self.ending.contains_key(number) {
+            if self.terms.held.contains_key(number) || self.ending.contains(number) {
                 continue;
             }
             let predecessor = shard.predecessor.as_ref().map(|content| watermarks(content, &own));
@@ -173,7 +172,7 @@ impl Shards {
 
     /// Lets plugins and informers know.
     fn show(&self) {
-        let reads = self.terms.held.keys().chain(self.ending.keys());
+        let reads = self.terms.held.keys().chain(&self.ending);
         self.registry.set_read_shards(HeldShards {
             division: self.terms.division,
             shards: reads.copied().collect(),
@@ -223,18 +222,15 @@ impl Shards {
         ends.iter().collect()
     }
 
-    /// How far plugins have accepted the objects of a shard, here or in the process before this one.
+    /// How far plugins have accepted the objects of a shard. Nothing of what was accepted elsewhere: this process may
+    /// deliver it again, and be lost before the delete of that.
     pub(super) fn watermarks(&self, shard: u8) -> Watermarks {
         let mut watermarks = Watermarks::default();
-        let term = self.terms.held.get(&shard).or_else(|| self.ending.get(&shard));
-        let predecessor = term.and_then(|term| term.predecessor.as_ref());
         for plugin in self.plugins() {
             let listener = plugin.listener();
             for (_, informer) in &plugin.spec().informers {
                 for source in self.registry.sources(informer) {
-                    let own = listener.ledger().shard_watermark(source.id(), shard);
-                    let before = || predecessor?.of(plugin.name(), source.info());
-                    if let Some(watermark) = own.or_else(before) {
+                    if let Some(watermark) = listener.ledger().shard_watermark(source.id(), shard) {
                         watermarks.insert(plugin.name(), source.info(), watermark);
                     }
                 }
@@ -243,9 +239,13 @@ impl Shards {
         watermarks
     }
 
-    /// Those for which this process publishes something.
-    pub(super) fn held(&self) -> Vec<u8> {
-        self.terms.held.keys().copied().collect()
+    /// Whether this process says how far it is with a shard.
+    pub(super) fn holds(&self, shard: u8) -> bool {
+        self.terms.held.contains_key(&shard)
+    }
+
+    pub(super) fn is_ending(&self, shard: u8) -> bool {
+        self.ending.contains(&shard)
     }
 
     fn plugins(&self) -> impl Iterator<Item = Plugin> {

@@ -80,8 +80,6 @@ struct World {
     holders: [usize; 2],
     /// What the Lease of each shard says.
     watermarks: [Option<u64>; 2],
-    /// What it said when its holder acquired it.
-    predecessors: [Option<u64>; 2],
     all_objects: bool,
     now: Moment,
     /// The incarnations whose objects the handler was called with, and whose deletes it has not accepted.
@@ -148,7 +146,6 @@ impl World {
             processes: [process(&[0, 1]), process(&[])],
             holders: [0, 0],
             watermarks: [None, None],
-            predecessors: [None, None],
             all_objects,
             now: Moment::ZERO,
             known: BTreeMap::new(),
@@ -315,8 +312,8 @@ impl World {
     /// What the Leases say of the shards of a process.
     fn publish(&mut self, process: usize) {
         for shard in self.held(process).iter() {
-            let own = self.processes[process].listener.ledger().shard_watermark(PODS, shard);
-            self.watermarks[usize::from(shard)] = own.or(self.predecessors[usize::from(shard)]);
+            let ledger = self.processes[process].listener.ledger();
+            self.watermarks[usize::from(shard)] = ledger.shard_watermark(PODS, shard);
         }
     }
 
@@ -336,13 +333,12 @@ impl World {
         }
         assert_eq!(listener.ledger().in_flight_elsewhere(), 0);
         if in_order {
-            let own = listener.ledger().shard_watermark(PODS, shard);
-            self.watermarks[at] = own.or(self.predecessors[at]);
+            self.watermarks[at] = listener.ledger().shard_watermark(PODS, shard);
         }
         self.holders[at] = 1 - from;
-        self.predecessors[at] = self.watermarks[at];
         let takeover = Takeover {
-            watermark: self.watermarks[at],
+            // It does not say what this process is going to deliver.
+            watermark: self.watermarks[at].take(),
             all_objects: self.all_objects,
         };
         let gained = GainedShard {
