@@ -4,8 +4,8 @@
 //! `kv` stay in an overlay, and HTTP requests other than GET and HEAD are not sent. Each of these is recorded here. An
 //! [observer](crate::observed::PluginObserver) receives them at once, and those that are not withheld.
 //!
-//! Effects begin only while this process [acts](ActingGate) for the object whose event led to them, and while the plugin
-//! does not stand by.
+//! Effects begin only while this process [acts](ActingGate) for the object whose event led to them, and while the
+//! plugin does not stand by.
 
 pub(crate) mod acting;
 mod metrics;

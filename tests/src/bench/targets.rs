@@ -69,8 +69,8 @@ pub(super) const TAKEOVER_SECONDS: f64 = 16.0;
 pub(super) const FAST_TAKEOVER_SECONDS: f64 = 4.5;
 pub(super) const HANDOVER_SECONDS: f64 = 1.0;
 
-/// The maximum of the memory of the largest of four replicas that divide the objects, of its CPU until it is synced, and
-/// of the same if the API server selects, divided by those of one process that has everything.
+/// The maximum of the memory of the largest of four replicas that divide the objects, of the CPU of one until it is
+/// synced, and of the same if the API server selects, divided by those of one process that has everything.
 pub(super) const SHARD_MEMORY: f64 = 0.35;
 pub(super) const SHARD_SYNC_CPU: f64 = 0.6;
 pub(super) const RAW_SHARD_SYNC_CPU: f64 = 0.35;

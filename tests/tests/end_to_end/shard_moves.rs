@@ -1,5 +1,5 @@
-//! Replicas that divide the objects, and are killed, stopped, cut off, ended and started: no write of a former holder of
-//! an object's shard follows one of its successor, and nothing is lost.
+//! Replicas that divide the objects, and are killed, stopped, cut off, ended and started: no write of a former holder
+//! of an object's shard follows one of its successor, and nothing is lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

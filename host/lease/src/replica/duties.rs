@@ -157,8 +157,8 @@ impl ReplicaLeases {
         }
     }
 
-    /// Whether the process can act for a part of the work. If none can, any may hold the Leases: then the layout changes
-    /// to the one that all are configured for.
+    /// Whether the process can act for a part of the work. If none can, any may hold the Leases: then the layout
+    /// changes to the one that all are configured for.
     fn takes_parts(&self, now: Moment, identity: &Arc<str>) -> bool {
         let mut able = self
             .members

@@ -142,7 +142,7 @@ impl Group {
         Ok(group)
     }
 
-    /// Starts one more replica of the group `name`, with these lines in its section `[ha]`, and waits until it is ready.
+    /// Starts one more replica of the group, with these lines in its section `[ha]`, and waits until it is ready.
     pub(super) async fn add(
         &mut self,
         cores: &Cores,

@@ -102,8 +102,8 @@ impl Control {
         self.0.change(|listener| listener.queue.suspects.set_catalog(catalog));
     }
 
-    /// From now on only objects of `held` shards are delivered, of sources that are divided into shards: other processes
-    /// handle the others. None: all. Before sources are attached, or while no shard is held.
+    /// From now on only objects of `held` shards are delivered, of sources that are divided into shards: other
+    /// processes handle the others. None: all. Before sources are attached, or while no shard is held.
     pub fn set_shards(&self, held: Option<HeldShards>) {
         self.0.change(|listener| listener.set_shards(held));
     }

@@ -84,7 +84,7 @@ impl Ledger {
     }
 
     /// As [`watermark`](Self::watermark), of the objects of one shard, also of one that was
-    /// [lost](super::Control::lose_shards). Dead letters do not count as accepted: no other process has them. None, too,
+    /// [lost](super::Control::lose_shards). Dead letters do not count as accepted: no other process has them. None
     /// while the source has not listed the shard.
     #[must_use]
     pub fn shard_watermark(&self, source: SourceId, shard: u8) -> Option<u64> {

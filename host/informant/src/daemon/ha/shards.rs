@@ -5,8 +5,8 @@
 //!              └ handing over: calls end ──▶ watermark ──▶ Lease released ──▶ informers forget the objects
 //! ```
 //!
-//! A shard whose Lease is lost without a hand-over ends everything that these plugins do, and they begin again: deferred
-//! writes about its objects must not wait before those of others.
+//! A shard whose Lease is lost without a hand-over ends everything that these plugins do, and they begin again:
+//! deferred writes about its objects must not wait before those of others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
