@@ -79,7 +79,11 @@ impl Listener {
 
     /// Whether another process calls the handler for the key.
     pub(super) fn is_elsewhere(&self, source: SourceId, key: KeyRef<'_>) -> bool {
-        let state = self.sources.get(source).filter(|_| self.is_divided());
+        // Every object gets here.
+        if !self.is_divided() {
+            return false;
+        }
+        let state = self.sources.get(source);
         let is_divided = state.is_some_and(|state| state.snapshot.shards().is_some());
         is_divided && !self.shard_of(source, key).is_some_and(|shard| self.holds(shard))
     }

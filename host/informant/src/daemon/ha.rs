@@ -320,7 +320,7 @@ impl GroupMember {
             }
             shared.end();
         }
-        if !self.parts.place.division().is_some() {
+        if self.parts.place.division().is_none() {
             // What was handled until now.
             self.set_notes(group, 0);
             group.handed_over(0);

@@ -252,7 +252,8 @@ async fn grow_and_shrink(bench: &mut Bench) -> Result<bool> {
         moved
     };
     let (loaded, moved) = tokio::join!(load, moves);
-    (loaded?, moved?);
+    loaded?;
+    moved?;
     wait_for_last_states(bench, &group).await?;
     ensure!(before >= u64::from(bench.load.objects()), "{before} calls at first");
     println!(
