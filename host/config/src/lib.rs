@@ -79,6 +79,7 @@ pub use source::{FilePosition, Located, SourceFile, TextHash};
 pub use state::{Durable, KeyStore, StateSection, StateStore};
 pub use units::{parse_duration, show_duration, show_size};
 
+pub use sharding::WorkDivision;
 use sharding::WrittenKeys;
 use table::{Reporter, Table};
 
@@ -181,6 +182,12 @@ impl Config {
         let named = |name: &str| informer.clusters.iter().any(|cluster| cluster.value == name);
         let all = self.clusters.keys().map(String::as_str);
         all.filter(move |name| informer.clusters.is_empty() || named(name))
+    }
+
+    /// How the work is divided among the replicas.
+    #[must_use]
+    pub fn work_division(&self) -> WorkDivision {
+        WorkDivision::of(&self.informers, &self.plugins)
     }
 
     /// The plugins that run on one replica for all objects although `[ha]` has `shards`, each with the reason: "it has

@@ -20,6 +20,44 @@ use crate::table::Table;
 /// `shard-by` of the informers that have it.
 pub(crate) type WrittenKeys = BTreeMap<String, Located<Option<ShardKey>>>;
 
+/// How a configuration divides the work among the replicas.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkDivision {
+    /// By informer, how; none if it is not divided.
+    informers: BTreeMap<String, Option<ShardKey>>,
+    /// By plugin, whether each replica calls it for its part.
+    plugins: BTreeMap<String, bool>,
+}
+
+impl WorkDivision {
+    pub(crate) fn of(
+        informers: &BTreeMap<String, InformerSection>,
+        plugins: &BTreeMap<String, PluginSection>,
+    ) -> WorkDivision {
+        let informers = informers.iter().map(|(name, section)| (name.clone(), section.shard_by));
+        let plugins = plugins
+            .iter()
+            .map(|(name, section)| (name.clone(), section.spec.is_divided));
+        WorkDivision {
+            informers: informers.collect(),
+            plugins: plugins.collect(),
+        }
+    }
+
+    /// The first section that both have and that `next` divides otherwise, as `[plugin.x]`. Replicas read a changed
+    /// file one after the other, and two of them would call for the same object meanwhile, or none.
+    #[must_use]
+    pub fn changed(&self, next: &WorkDivision) -> Option<String> {
+        let is_other = |of: &Option<&Option<ShardKey>>, key: &Option<ShardKey>| of.is_some_and(|of| of != key);
+        let mut informers = self.informers.iter();
+        let informer = informers.find(|(name, key)| is_other(&next.informers.get(*name), key));
+        let mut plugins = self.plugins.iter();
+        let plugin = plugins.find(|(name, divided)| next.plugins.get(*name).is_some_and(|next| next != *divided));
+        let informer = informer.map(|(name, _)| format!("[informer.{name}]"));
+        informer.or_else(|| plugin.map(|(name, _)| format!("[plugin.{name}]")))
+    }
+}
+
 /// Sets what is divided, and reports what cannot be. Returns the plugins that run once although the work is divided,
 /// each with the reason.
 pub(crate) fn divide(

@@ -100,7 +100,9 @@ pub(crate) struct ShardStatus {
     pub(crate) holder: Option<Arc<str>>,
     /// How often the Lease was acquired.
     pub(crate) transitions: u32,
-    /// What the Lease said when this process acquired it.
+    /// The Lease as it was last observed.
+    pub(crate) content: Option<LeaseContent>,
+    /// What it said when this process acquired it.
     pub(crate) predecessor: Option<LeaseContent>,
     pub(crate) gate: Gate,
 }

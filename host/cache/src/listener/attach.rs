@@ -18,7 +18,7 @@ impl Listener {
         }
         self.queue.slots.lane_map.attached(source);
         self.sources.add(source, snapshot.clone(), now);
-        self.await_shards(source, None);
+        self.await_shards(source, None, now);
         if seeded_bug(SeededBug::SyncedDeliveredFirst) {
             let synced = State::new(What::Synced, Why::Shown, Reason::Initial, now);
             self.queue.enqueue((source, 0), Known::Nothing, synced);

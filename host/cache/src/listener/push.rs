@@ -76,7 +76,11 @@ impl Listener {
 
     /// Another process calls the handler for the key from now on: what is pending of it is dropped.
     pub(super) fn forget(&mut self, source: SourceId, key: KeyRef<'_>) {
-        self.queue.hand_over(source, key);
+        match self.queue.find(source, key) {
+            // The shard may return before the call has ended, and another one must not run at the same time.
+            Some(id) if self.is_divided() && self.queue.slots.get(id).is_in_flight() => self.queue.hand_over_rest(id),
+            _ => self.queue.hand_over(source, key),
+        }
         self.letters.record_success(source, key);
         let requeue = self.requeues.remove(source, key);
         self.queue.counters.requeues_dropped += u64::from(requeue.is_some());

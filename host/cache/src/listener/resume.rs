@@ -147,7 +147,7 @@ impl Listener {
         self.queue.slots.lane_map.attached(source);
         self.sources.add(source, snapshot.clone(), now);
         self.sources.begin_resumed(source, kind, resume.accepted, now);
-        self.await_shards(source, resume.takeover);
+        self.await_shards(source, resume.takeover, now);
         if let Some(state) = self.sources.get_mut(source).filter(|_| resume.takeover.is_some()) {
             state.maybe_seen_until = now + TAKEOVER_LAG_MAX;
         }

@@ -23,7 +23,7 @@ use crate::{Division, KeptDelete, KeptDeletes, Moment, Reason, ShardFilter, Shar
 /// The shards whose objects a handler is called for in this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeldShards {
-    /// How the work is divided. Of a source that is divided otherwise, nothing is delivered until it follows.
+    /// How the work is divided. A source that is still divided otherwise follows.
     pub division: Division,
     /// Their numbers.
     pub shards: ShardSet,
@@ -44,6 +44,8 @@ pub(super) struct Shards {
     held: Option<HeldShards>,
     /// How the handler continues with shards that a source has not listed since they were gained.
     unlisted: BTreeMap<(SourceId, u8), Takeover>,
+    /// The same of all shards that were gained since plugins act here, for sources that are attached later.
+    gained: BTreeMap<u8, Vec<(SourceId, Takeover)>>,
     /// Of shards that were lost: up to which version all was accepted that is no longer in the queue.
     lost: BTreeMap<(SourceId, u8), Option<u64>>,
 }
@@ -62,11 +64,24 @@ impl Listener {
         self.shards.held.is_some()
     }
 
-    /// What of the source is read, if it is divided as the work is now.
-    fn shard_filter(&self, source: SourceId) -> Option<&ShardFilter> {
+    /// The shards of a source as the work is divided now, and those among them that it has: none while it is divided as
+    /// the work was before.
+    fn shard_filter(&self, source: SourceId) -> Option<ShardFilter> {
         let division = self.shards.held?.division;
-        let filter = self.sources.get(source)?.snapshot.shards();
-        filter.filter(|filter| filter.division == division)
+        let filter = *self.sources.get(source)?.snapshot.shards()?;
+        Some(match filter.division == division {
+            true => filter,
+            false => ShardFilter {
+                division,
+                shards: ShardSet::default(),
+                ..filter
+            },
+        })
+    }
+
+    fn has_listed(&self, source: SourceId, shard: u8) -> bool {
+        self.shard_filter(source)
+            .is_some_and(|filter| filter.shards.contains(shard))
     }
 
     fn holds(&self, shard: u8) -> bool {
@@ -95,36 +110,45 @@ impl Listener {
         takeover.is_some_and(|takeover| covers(takeover, object))
     }
 
-    /// The source is attached: shards that it has not listed yet come later.
-    pub(super) fn await_shards(&mut self, source: SourceId, takeover: Option<Takeover>) {
+    /// The source is attached: shards that it has not listed yet come later, and those that were gained meanwhile begin
+    /// as they were gained.
+    pub(super) fn await_shards(&mut self, source: SourceId, takeover: Option<Takeover>, now: Moment) {
         let Some(held) = self.shards.held else { return };
-        let is_listed = |shard: u8| {
-            self.shard_filter(source)
-                .is_none_or(|filter| filter.shards.contains(shard))
-        };
-        let unlisted: Vec<u8> = held.shards.iter().filter(|shard| !is_listed(*shard)).collect();
-        for shard in unlisted {
-            self.shards
-                .unlisted
-                .insert((source, shard), takeover.unwrap_or(EVERYTHING));
+        if self.shard_filter(source).is_none() {
+            return;
+        }
+        for shard in held.shards.iter() {
+            let gained = self.shards.gained.get(&shard);
+            let gained = gained.map(|gained| takeover_of(gained, source));
+            let is_listed = self.has_listed(source, shard);
+            if gained.is_some() || !is_listed {
+                let takeover = gained.or(takeover).unwrap_or(EVERYTHING);
+                self.shards.unlisted.insert((source, shard), takeover);
+            }
+            if gained.is_some() && is_listed {
+                self.deliver_shard(source, shard, now);
+                self.listed((source, shard), now);
+            }
         }
     }
 
     /// See [`Control::lose_shards`](super::Control::lose_shards).
     pub(super) fn lose_shards(&mut self, lost: ShardSet) {
         let Some(held) = self.shards.held else { return };
+        let sources = self.sources.ids();
+        for source in &sources {
+            for shard in lost.iter().filter(|shard| held.shards.contains(*shard)) {
+                let accepted = self.accepted_of_shard(*source, shard, |slot| !slot.is_in_flight());
+                self.shards.lost.insert((*source, shard), accepted);
+            }
+        }
         self.shards.held = Some(HeldShards {
             shards: held.shards.iter().filter(|shard| !lost.contains(*shard)).collect(),
             ..held
         });
         self.shards.unlisted.retain(|(_, shard), _| !lost.contains(*shard));
-        for source in self.sources.ids() {
-            for shard in lost.iter().filter(|shard| held.shards.contains(*shard)) {
-                let accepted = self.accepted_of_shard(source, shard, |slot| !slot.is_in_flight());
-                self.shards.lost.insert((source, shard), accepted);
-            }
-            self.drop_lost(source);
-        }
+        self.shards.gained.retain(|shard, _| !lost.contains(*shard));
+        sources.into_iter().for_each(|source| self.drop_lost(source));
         self.forget_ended_back_offs();
     }
 
@@ -203,9 +227,9 @@ impl Listener {
             shards: held.shards.iter().chain([shard]).collect(),
             ..held
         });
+        self.shards.gained.insert(shard, gained.takeovers.clone());
         for source in self.sources.ids() {
-            let takeover = gained.takeovers.iter().find(|(of, _)| *of == source);
-            let takeover = takeover.map_or(EVERYTHING, |(_, takeover)| *takeover);
+            let takeover = takeover_of(&gained.takeovers, source);
             self.shards.lost.remove(&(source, shard));
             self.shards.unlisted.insert((source, shard), takeover);
             if let Some(state) = self.sources.get_mut(source) {
@@ -213,10 +237,7 @@ impl Listener {
                 // What a first list has not passed may have been delivered elsewhere meanwhile.
                 state.walks.iter_mut().for_each(Walk::has_maybe_been_seen);
             }
-            let is_listed = self
-                .shard_filter(source)
-                .is_some_and(|filter| filter.shards.contains(shard));
-            if is_listed && self.relation(source).is_none() {
+            if self.has_listed(source, shard) && self.relation(source).is_none() {
                 self.push_kept_deletes(source, kept.of(source), now);
                 self.deliver_shard(source, shard, now);
                 self.listed((source, shard), now);
@@ -269,14 +290,15 @@ impl Listener {
     /// The source has listed other shards than before.
     pub(super) fn shards_listed(&mut self, source: SourceId, snapshot: &Snapshot, now: Moment) {
         self.push(source, snapshot, &[]);
-        let unlisted = self.shards.unlisted.keys().filter(|(of, _)| *of == source);
-        let is_listed = |shard: u8| {
-            self.shard_filter(source)
-                .is_some_and(|filter| filter.shards.contains(shard))
-        };
-        let listed: Vec<_> = unlisted.filter(|(_, shard)| is_listed(*shard)).copied().collect();
-        for shard in listed {
-            self.listed(shard, now);
+        let Some(held) = self.shards.held else { return };
+        for shard in held.shards.iter() {
+            let is_awaited = self.shards.unlisted.contains_key(&(source, shard));
+            match (self.has_listed(source, shard), is_awaited) {
+                (true, true) => self.listed((source, shard), now),
+                // It was lost and gained again, and the source follows the first of that.
+                (false, false) => drop(self.shards.unlisted.insert((source, shard), EVERYTHING)),
+                _ => {}
+            }
         }
     }
 
@@ -305,7 +327,7 @@ impl Listener {
 
     fn accepted_of_shard(&self, source: SourceId, shard: u8, counts: impl Fn(&Slot) -> bool) -> Option<u64> {
         let state = self.sources.get(source).filter(|_| !self.has_refused())?;
-        let is_read = self.shard_filter(source)?.shards.contains(shard);
+        let is_read = self.holds(shard) && self.has_listed(source, shard);
         let is_listed = is_read && !self.shards.unlisted.contains_key(&(source, shard));
         let accepted = accepted_before_queue(state).filter(|_| is_listed)?;
         self.lowered_by_shard(accepted, (source, shard), counts)
@@ -347,6 +369,11 @@ const EVERYTHING: Takeover = Takeover {
     watermark: None,
     all_objects: true,
 };
+
+fn takeover_of(takeovers: &[(SourceId, Takeover)], source: SourceId) -> Takeover {
+    let takeover = takeovers.iter().find(|(of, _)| *of == source);
+    takeover.map_or(EVERYTHING, |(_, takeover)| *takeover)
+}
 
 fn covers(takeover: &Takeover, object: &Object) -> bool {
     !takeover.all_objects && AcceptedStates::default().up_to(takeover.watermark).holds(object)

@@ -51,6 +51,7 @@ impl Listener {
         }
         self.queue.slots.lane_map.attached(new);
         self.sources.add_transferred(new, snapshot.clone());
+        self.await_shards(new, None, now);
         if !all_complete {
             self.sources.restart(new, CursorKind::Replay, now);
         }

@@ -20,7 +20,7 @@ use futures::stream::FuturesUnordered;
 use informant_cache::{Environment, Moment};
 use informant_config::{
     AdminSection, Config, FilePosition, HaSection, HealthSection, HttpSection, Problems, ScriptRunnersSection,
-    SourceFile, StateSection,
+    SourceFile, StateSection, WorkDivision,
 };
 
 use super::cache_budget;
@@ -40,6 +40,9 @@ pub(crate) const SECTION_WAIT_MAX: Duration = Duration::from_secs(30);
 /// Why `[admin]`, `[ha]`, `[health]`, `[http]`, `[script-runners]` and `[state]` are pending.
 const RESTART: &str = "takes effect after a restart";
 
+/// Why a configuration that divides the work otherwise is refused.
+const DIVIDED: &str = "set the same `shards`, `shard-by` and `run-once` as before, or restart all replicas with it";
+
 pub(super) struct ConfigWatcher {
     path: PathBuf,
     overrides: ConfigOverrides,
@@ -50,6 +53,8 @@ pub(super) struct ConfigWatcher {
     http: HttpSection,
     script_runners: ScriptRunnersSection,
     state: StateSection,
+    /// How the work is divided, which does not change while the process runs.
+    division: WorkDivision,
     registry: StatusRegistry,
     supervisor: ConfigSupervisor,
     texts: ConfigTexts,
@@ -119,6 +124,7 @@ impl ConfigWatcher {
             http: config.http.clone(),
             script_runners: config.script_runners.clone(),
             state: config.state.clone(),
+            division: config.work_division(),
             registry,
             supervisor,
             texts,
@@ -163,18 +169,26 @@ impl ConfigWatcher {
         match text.and_then(|file| Config::parse(&file)) {
             Ok(mut config) => {
                 self.overrides.apply(&mut config);
-                self.apply(&config);
+                match self.division.changed(&config.work_division()) {
+                    None => self.apply(&config),
+                    Some(section) => {
+                        let error = format!("{section} is divided otherwise among the replicas: {DIVIDED}");
+                        self.refuse(&error, error.clone());
+                    }
+                }
             }
-            Err(problems) => {
-                let config = self.path.display();
-                tracing::error!(%config, error = problems.one_line(), code = "config-not-applied", "configuration refused; keeping the previous configuration");
-                let mut configuration = self.registry.configuration();
-                configuration.refused = Some(problems.to_string().into());
-                configuration.result = Some(ReloadResult::Refused);
-                drop(configuration);
-                self.metrics.daemon.config_changed(ReloadResult::Refused.as_str());
-            }
+            Err(problems) => self.refuse(&problems.one_line(), problems.to_string()),
         }
+    }
+
+    fn refuse(&self, error: &str, shown: String) {
+        let config = self.path.display();
+        tracing::error!(%config, error, code = "config-not-applied", "configuration refused; keeping the previous configuration");
+        let mut configuration = self.registry.configuration();
+        configuration.refused = Some(shown.into());
+        configuration.result = Some(ReloadResult::Refused);
+        drop(configuration);
+        self.metrics.daemon.config_changed(ReloadResult::Refused.as_str());
     }
 
     fn apply(&mut self, config: &Config) {
@@ -190,6 +204,7 @@ impl ConfigWatcher {
             configuration.digest = config.hash.to_string().into();
         }
         self.change.get_or_insert_default().restart_changed |= restart_changed;
+        self.division = config.work_division();
         let pending = self.supervisor.apply(config);
         self.expect(pending, true);
     }

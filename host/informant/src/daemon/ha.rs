@@ -261,7 +261,13 @@ impl GroupMember {
                 }
                 self.act(group);
             }
-            Standing::HandingOver { .. } => self.hand_over(group, status).await,
+            Standing::HandingOver { .. } if self.begins_hand_over(status) => {
+                let calls = end_calls(self.parts.registry.clone());
+                let ((), ended) = tokio::join!(calls, self.shards.end(ends));
+                self.hand_over(group, status).await;
+                return self.handed_over(group, ended);
+            }
+            Standing::HandingOver { .. } => {}
             Standing::Standby { why, .. } => {
                 if self.held.is_some() || !matches!(*self.parts.registry.acting(false).borrow(), Acting::No) {
                     tracing::warn!(lease = %status.lease, reason = %why, "this replica no longer acts");
@@ -279,7 +285,13 @@ impl GroupMember {
                 self.stop_acting();
             }
         }
-        for shard in self.shards.end(ends).await {
+        let ended = self.shards.end(ends).await;
+        self.handed_over(group, ended);
+    }
+
+    /// Calls for these shards have ended.
+    fn handed_over(&self, group: &Group, ended: Vec<u8>) {
+        for shard in ended {
             self.set_notes(group, shard);
             group.handed_over(shard);
         }
@@ -292,26 +304,24 @@ impl GroupMember {
         self.parts.place.division().is_some() || first.unwrap_or(Layout::WHOLE).division.shards == 1
     }
 
-    /// Ends what plugins do that act for all objects.
-    async fn hand_over(&mut self, group: &Group, status: &GroupStatus) {
+    /// Lets nothing begin any more of plugins that act for all objects; false if that was done before.
+    fn begins_hand_over(&self, status: &GroupStatus) -> bool {
         let registry = &self.parts.registry;
         if matches!(*registry.acting(false).borrow(), Acting::Ending) {
-            return;
+            return false;
         }
         tracing::info!(lease = %status.lease, "handing over to another replica");
         registry.set_acting(Acting::Ending);
-        let shared = self.parts.shared.as_ref();
         // The events of calls that changed keys end when the changes are written.
-        if let Some(shared) = shared {
+        if let Some(shared) = &self.parts.shared {
             shared.hurry();
         }
-        join_all(whole_plugins(registry).map(|plugin| async move {
-            plugin.hand_over(HAND_OVER_CALLS_MAX).await;
-        }))
-        .await;
-        // One that began to act meanwhile.
-        let acting = whole_plugins(registry).filter(|plugin| !plugin.is_standby());
-        join_all(acting.map(|plugin| async move { plugin.stand_by().await })).await;
+        true
+    }
+
+    /// Calls of these plugins have ended: writes what they remember.
+    async fn hand_over(&self, group: &Group, status: &GroupStatus) {
+        let shared = self.parts.shared.as_ref();
         // What is not written yet is not published.
         self.set_notes(group, 0);
         if let Some(shared) = shared {
@@ -426,6 +436,7 @@ impl GroupMember {
                 oldest
             }
         };
+        let oldest = oldest.max(self.shards.oldest_delete(status));
         let others = status.shards.iter().map(|shard| shard.shard).filter(|shard| *shard > 0);
         for shard in others {
             match self.shards.holds(shard) {
@@ -544,6 +555,17 @@ fn running_plugins(registry: &StatusRegistry) -> impl Iterator<Item = informant_
         PluginPhase::Running(plugin) => Some(plugin),
         _ => None,
     })
+}
+
+/// Ends the calls of plugins that act for all objects.
+async fn end_calls(registry: StatusRegistry) {
+    join_all(whole_plugins(&registry).map(|plugin| async move {
+        plugin.hand_over(HAND_OVER_CALLS_MAX).await;
+    }))
+    .await;
+    // One that began to act meanwhile.
+    let acting = whole_plugins(&registry).filter(|plugin| !plugin.is_standby());
+    join_all(acting.map(|plugin| async move { plugin.stand_by().await })).await;
 }
 
 /// Those that act for all objects.

@@ -116,12 +116,7 @@ impl PluginSupervisor {
         loop {
             match self.next(&mut running, &mut attempt, &mut acting).await {
                 PluginEvent::Command(SectionCommand::Change(wanted, reply)) => {
-                    let was_divided = self.wanted.spec.is_divided;
                     self.change(&mut running, &mut attempt, wanted, reply).await;
-                    if was_divided != self.wanted.spec.is_divided {
-                        acting = self.acting();
-                        acting.mark_changed();
-                    }
                 }
                 // Nothing uses a plugin.
                 PluginEvent::Command(SectionCommand::Revert(_)) => {}
@@ -192,7 +187,7 @@ impl PluginSupervisor {
         }
     }
 
-    /// Whether this process acts, for a plugin as the section says.
+    /// Whether this process acts, for a plugin as the section says: another version of it is divided alike.
     fn acting(&self) -> watch::Receiver<Acting> {
         self.registry.acting(self.wanted.spec.is_divided)
     }

@@ -186,6 +186,7 @@ impl Driver {
                 layout: election.term_layout(),
                 holder: holder.filter(is_live),
                 transitions: content.map_or(0, |content| content.transitions),
+                content: content.cloned(),
                 predecessor: election.predecessor().cloned(),
                 gate: election.gate().clone(),
             }

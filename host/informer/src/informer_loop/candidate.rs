@@ -10,6 +10,7 @@
 //! everything that was published, and no event that it lacks can be lost. The current reflector ends only when a list
 //! is accepted.
 
+use informant_object::KeyRef;
 use tokio_util::sync::CancellationToken;
 
 use informant_cache::{KeptDelete, Reason, ShardFilter};
@@ -101,9 +102,11 @@ impl InformerLoop {
         }
     }
 
-    /// Deletes of shards that were not read until now, up to the version of the list, wait with the updates that the
-    /// list makes obsolete.
+    /// Deletes of shards that were not read until now, or are not from now on, up to the version of the list, wait with
+    /// the updates that the list makes obsolete.
     fn keep_waiting_deletes(&mut self, listed: Option<u64>) {
+        let next = self.candidate.as_ref().and_then(|candidate| candidate.shards);
+        let is_left = |key: KeyRef<'_>| next.is_some_and(|next| !next.includes(key));
         while let Ok(updates) = self.parts.updates.try_recv() {
             let (updates, received) = updates.into_parts();
             for update in updates {
@@ -111,7 +114,7 @@ impl InformerLoop {
                     kind: EventKind::Deleted,
                     object,
                 } = update
-                    && self.is_of_other_shard(object.key())
+                    && (self.is_of_other_shard(object.key()) || is_left(object.key()))
                     && object.version().number() <= listed
                 {
                     self.keep_others_delete(object, received);

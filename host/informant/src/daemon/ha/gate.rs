@@ -1,12 +1,14 @@
 //! [`ProcessGate`]: what all effects of plugins ask.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use informant_cache::{Catalog, Environment, Moment, SHARDS_MAX};
+use informant_cache::{Catalog, Division, Environment, Moment, SHARDS_MAX, ShardFilter};
 use informant_lease::Gate;
 use informant_plugin_host::{ActingGate, ActsFor};
+
+use crate::sync::lock;
 
 /// The gate of all effects of this process. Closed until it has joined its group.
 pub(in crate::daemon) struct ProcessGate {
@@ -14,6 +16,8 @@ pub(in crate::daemon) struct ProcessGate {
     whole: TermGate,
     /// For plugins whose objects are divided, by shard.
     shards: [TermGate; SHARDS_MAX as usize],
+    /// How the work is divided now; sources may be divided as before.
+    division: Mutex<Division>,
     catalog: Catalog,
     environment: Arc<dyn Environment>,
 }
@@ -31,6 +35,7 @@ impl ProcessGate {
         Self {
             whole: TermGate::default(),
             shards: std::array::from_fn(|_| TermGate::default()),
+            division: Mutex::new(Division::WHOLE),
             catalog,
             environment,
         }
@@ -43,6 +48,11 @@ impl ProcessGate {
 
     pub(super) fn close(&self) {
         self.whole.close();
+    }
+
+    /// The work is divided otherwise. No shard is open.
+    pub(super) fn set_division(&self, division: Division) {
+        *lock(&self.division) = division;
     }
 
     /// Plugins whose objects are divided act for a shard in this term.
@@ -88,7 +98,9 @@ impl ActingGate for ProcessGate {
             // An object of a source that is gone is in no shard.
             ActsFor::Object(source, key) => {
                 let source = self.catalog.source(source)?;
-                let shard = source.snapshot().shards()?.shard_of(key);
+                let filter = *source.snapshot().shards()?;
+                let division = *lock(&self.division);
+                let shard = ShardFilter { division, ..filter }.shard_of(key);
                 self.shards.get(usize::from(shard))?.remaining(now)
             }
         }

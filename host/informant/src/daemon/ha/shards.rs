@@ -10,6 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::join_all;
 use informant_cache::listener::HeldShards;
@@ -17,14 +18,14 @@ use informant_cache::{Division, Environment, ShardSet};
 use informant_lease::{Layout, Standing};
 use informant_plugin_host::Plugin;
 
-use super::notes::watermarks;
+use super::notes::{published_oldest_delete, watermarks};
 use super::{HAND_OVER_CALLS_MAX, ProcessGate, ReplicaParts, running_plugins};
 use crate::daemon::acting::{Acting, ShardTerm, ShardTerms, Watermarks};
 use crate::daemon::status_registry::StatusRegistry;
 use crate::replicas::{GroupStatus, ShardStatus};
 
 /// How often a hand-over looks whether calls have ended: 10 ms.
-const HAND_OVER_LOOK_INTERVAL: std::time::Duration = std::time::Duration::from_millis(10);
+const HAND_OVER_LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
 pub(super) struct Shards {
     registry: StatusRegistry,
@@ -145,6 +146,7 @@ impl Shards {
         let Some(layout) = layout else { return };
         if self.terms.division != layout.division && self.terms.held.is_empty() && self.ending.is_empty() {
             self.terms.division = layout.division;
+            self.gate.set_division(layout.division);
         }
         if self.terms.division != layout.division {
             return;
@@ -177,29 +179,29 @@ impl Shards {
             division: self.terms.division,
             shards: reads.copied().collect(),
         });
-        let acting = match self.terms.held.is_empty() {
-            true => Acting::No,
-            false => Acting::Yes(Arc::new(self.terms.clone().into_term())),
+        let before = self.registry.acting(true).borrow().clone();
+        let is_same = before
+            .term()
+            .is_some_and(|term| term.shards.as_ref() == Some(&self.terms));
+        let acting = match (self.terms.held.is_empty(), self.ending.is_empty()) {
+            (true, true) => Acting::No,
+            // What runs may end.
+            (true, false) => Acting::Ending,
+            (false, _) if is_same => return,
+            (false, _) => Acting::Yes(Arc::new(self.terms.clone().into_term())),
         };
-        let is_same = {
-            let before = self.registry.acting(true);
-            let before = before.borrow();
-            let shards = before.term().and_then(|term| term.shards.as_ref());
-            shards == acting.term().and_then(|term| term.shards.as_ref())
-        };
-        if !is_same {
-            self.registry.set_divided_acting(acting);
-        }
+        self.registry.set_divided_acting(acting);
     }
 
     /// Waits until calls for these have ended, with what they defer. Returns those for which that is so: the Leases of
     /// others expire.
-    pub(super) async fn end(&self, ends: ShardSet) -> Vec<u8> {
+    pub(super) async fn end(&mut self, ends: ShardSet) -> Vec<u8> {
         if ends == ShardSet::default() {
             return Vec::new();
         }
         if self.terms.held.is_empty() {
-            // Nothing stays: what does not end is aborted.
+            // Nothing stays: what does not end is aborted, and plugins begin again.
+            self.terms.stint += 1;
             join_all(
                 self.plugins()
                     .map(|plugin| async move { plugin.hand_over(HAND_OVER_CALLS_MAX).await }),
@@ -237,6 +239,17 @@ impl Shards {
             }
         }
         watermarks
+    }
+
+    /// The age of the oldest delete of any shard that a holder has not handled: any of them may be this process next.
+    pub(super) fn oldest_delete(&self, status: &GroupStatus) -> Option<Duration> {
+        let now = self.environment.now();
+        let others = status.shards.iter().filter(|shard| shard.shard > 0);
+        let published = others.filter_map(|shard| published_oldest_delete(shard.content.as_ref()?));
+        let own = self
+            .plugins()
+            .filter_map(|plugin| plugin.listener().ledger().oldest_delete(now));
+        published.chain(own).max()
     }
 
     /// Whether this process says how far it is with a shard.

@@ -23,7 +23,9 @@ enum Op {
     Write(Vec<(usize, bool)>),
     /// A process receives so many events of its watch.
     Watch(usize, usize),
-    /// A process lists what it holds.
+    /// A process begins to list what it holds.
+    Ask(usize),
+    /// A process has listed what it held then, or what it holds.
     List(usize),
     Take(usize, usize),
     /// Whether the call of a process succeeds.
@@ -40,6 +42,7 @@ fn any_op() -> impl Strategy<Value = Op> {
     prop_oneof![
         10 => vec(write, 1..4).prop_map(Op::Write),
         12 => (process.clone(), 1..4_usize).prop_map(|(process, count)| Op::Watch(process, count)),
+        2 => process.clone().prop_map(Op::Ask),
         4 => process.clone().prop_map(Op::List),
         10 => (process.clone(), 1..4_usize).prop_map(|(process, count)| Op::Take(process, count)),
         10 => (process.clone(), 0..8_usize, prop::bool::weighted(0.7)).prop_map(|(process, at, ok)| Op::Answer(process, at, ok)),
@@ -70,6 +73,8 @@ struct Process {
     kept: KeptDeletes,
     /// How much of the history it has received.
     received: usize,
+    /// The shards that it is about to list.
+    asked: Option<ShardSet>,
     in_flight: Vec<Delivery>,
 }
 
@@ -138,6 +143,7 @@ impl World {
                 store,
                 kept,
                 received: 0,
+                asked: None,
                 in_flight: Vec::new(),
             }
         };
@@ -165,6 +171,7 @@ impl World {
                 .iter()
                 .for_each(|(name, deletes)| self.write(NAMES[*name], *deletes)),
             Op::Watch(process, count) => (0..*count).for_each(|_| self.watch(*process)),
+            Op::Ask(process) => self.processes[*process].asked = Some(self.held(*process)),
             Op::List(process) => self.list(*process),
             Op::Take(process, count) => (0..*count).for_each(|_| drop(self.take(*process))),
             Op::Answer(process, at, is_ok) => {
@@ -230,7 +237,8 @@ impl World {
 
     /// A process lists the shards that it holds, as the informer loop does with a candidate.
     fn list(&mut self, number: usize) {
-        let (now, held) = (self.now, self.held(number));
+        let asked = self.processes[number].asked.take();
+        let (now, held) = (self.now, asked.unwrap_or_else(|| self.held(number)));
         // Until then its watch has received everything.
         while self.processes[number].received < self.history.len() {
             self.watch(number);
@@ -392,6 +400,7 @@ impl World {
     /// Nothing fails any more, and each process has listed what it holds.
     fn run_until_idle(&mut self) {
         for process in 0..2 {
+            self.processes[process].asked = None;
             self.apply(&Op::List(process));
             for _ in 0..10_000 {
                 while let Some(delivery) = self.processes[process].in_flight.pop() {
