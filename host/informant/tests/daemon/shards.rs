@@ -189,3 +189,20 @@ async fn a_replica_without_shards_acts_once_it_is_alone() {
     let new = create_all(&world, "new");
     have_called(&[&second], "add", "new", &new).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reload_that_divides_otherwise_changes_nothing() {
+    let world = world().await;
+    let first = replica(&world, CONFIG, 0).await;
+    holds(&first, "informant-0", 4).await;
+    let by_name = CONFIG.replace("\"v1/pods\"\n", "\"v1/pods\"\nshard-by = \"name\"\n");
+    world.configure(&by_name);
+    until("the configuration to be refused", async || {
+        let (_, configuration) = http_get(first.address(), "/api/v1/configuration").await;
+        let says = "[informer.pods] is divided otherwise among the replicas";
+        configuration.contains(says).then_some(()).ok_or(configuration)
+    })
+    .await;
+    let pods = create_all(&world, "web");
+    have_called(&[&first], "add", "web", &pods).await;
+}
