@@ -461,6 +461,38 @@ mod tests {
     }
 
     #[test]
+    fn sections_that_are_divided_otherwise_are_found() {
+        let division = |ha: &str, pods: &str, web: &str, more: &str| {
+            let sections = [
+                ha.to_owned(),
+                informer("pods", pods),
+                plugin("web", "\"pods\"", web),
+                more.to_owned(),
+            ];
+            parse(&sections).unwrap().work_division()
+        };
+        let before = division(SHARDS, "", "", "");
+        let changed = |next: &WorkDivision| before.changed(next);
+        assert_eq!(
+            changed(&division(
+                SHARDS,
+                "resync = \"1h\"",
+                "max-rate = \"5/s\"",
+                &informer("nodes", "")
+            )),
+            None
+        );
+        let by_name = division(SHARDS, "shard-by = \"name\"", "", "");
+        assert_eq!(changed(&by_name).as_deref(), Some("[informer.pods]"));
+        let once = division(SHARDS, "", "run-once = true", "");
+        assert_eq!(changed(&once).as_deref(), Some("[informer.pods]"));
+        assert_eq!(
+            changed(&division("[ha]\n", "", "", "")).as_deref(),
+            Some("[informer.pods]")
+        );
+    }
+
+    #[test]
     fn unknown_shard_key_comes_with_the_known_ones() {
         insta::assert_snapshot!(refusal(&[informer("pods", "shard-by = \"label\"")]), @r#"
         error: config.toml:3:12: `shard-by` cannot be "label"

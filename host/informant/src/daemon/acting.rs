@@ -243,6 +243,45 @@ mod tests {
         assert_eq!((Watermarks::parse(&text), left_out), (watermarks, 0));
     }
 
+    fn holding(stint: u64, shards: &[(u8, u32)]) -> Term {
+        let term = |(shard, epoch): &(u8, u32)| {
+            let mut watermarks = Watermarks::default();
+            watermarks.insert("janitor", &source("pods"), 10 + u64::from(*shard));
+            let predecessor = Some(watermarks);
+            let epoch = *epoch;
+            (*shard, ShardTerm { epoch, predecessor })
+        };
+        let shards = ShardTerms {
+            division: Division {
+                shards: 4,
+                ..Division::WHOLE
+            },
+            stint,
+            held: shards.iter().map(term).collect(),
+        };
+        shards.into_term()
+    }
+
+    #[test]
+    fn shards_move_while_others_stay() {
+        let moves = |next: &Term| {
+            let moves = holding(1, &[(0, 1), (1, 1)]).moves_to(next)?;
+            Some((moves.lost.iter().collect::<Vec<_>>(), moves.gained))
+        };
+        assert_eq!(moves(&holding(1, &[(0, 1), (2, 5)])), Some((vec![1], vec![2])));
+        // It was lost and acquired again.
+        assert_eq!(moves(&holding(1, &[(0, 1), (1, 2)])), Some((vec![1], vec![1])));
+        assert_eq!(moves(&holding(2, &[(0, 1), (1, 1)])), None);
+        assert_eq!(moves(&Term::default()), None);
+    }
+
+    #[test]
+    fn plugin_begins_with_the_lowest_watermark_of_its_shards() {
+        let predecessor = holding(1, &[(2, 1), (1, 1), (3, 1)]).predecessor.unwrap_or_default();
+        assert_eq!(predecessor.of("janitor", &source("pods")), Some(11));
+        assert_eq!(predecessor.of("janitor", &source("other")), None);
+    }
+
     #[test]
     fn damaged_watermarks_count_as_absent() {
         for text in ["", "null", "{\"janitor\":7}", "{\"janitor\":{\"pods\":-1}}"] {

@@ -1,4 +1,4 @@
-//! `[ha]`: this process is one of several replicas. One acts, or each for the objects of its [shards](shards).
+//! `[ha]`: this process is one of several replicas. One acts, or each for the objects of its [shards].
 //!
 //! ```text
 //! Leases ──▶ Group: standing ──▶ Replica ──▶ registry: Acting ──▶ supervisors of plugins: attach, or stand by
