@@ -1,4 +1,4 @@
-//! Shards that this process gains and loses while its sources stay attached: see [`ShardFilter`](crate::ShardFilter).
+//! Shards that this process gains and loses while its sources stay attached: see [`ShardFilter`].
 //!
 //! ```text
 //! gain ──▶ held; what is in the store is delivered ──▶ the source lists the rest ──▶ delivered, then `Synced`
