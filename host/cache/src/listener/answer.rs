@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use informant_object::{Key, KeyRef, SourceId};
+use informant_object::{KeyRef, SourceId};
 
 use crate::Moment;
 use crate::delivery::Awaited;
@@ -51,7 +51,7 @@ impl Listener {
         self.queue.suspects.ended(token, true, now);
         let Some(id) = self.queue.answered(token) else { return };
         self.queue.space_from_end(id, now);
-        let key = self.divided_key(id);
+        let elsewhere = self.of_elsewhere(id);
         let slot = self.queue.slots.get_mut(id);
         let (source, lane) = (slot.source, slot.lane);
         // Without the body there was no call.
@@ -108,16 +108,7 @@ impl Listener {
         if owed_to_sync {
             self.attempted(source, lane, now);
         }
-        if let Some(key) = key {
-            self.drop_elsewhere(source, key.as_ref());
-        }
-    }
-
-    /// The key of a slot, if another process may handle it meanwhile.
-    fn divided_key(&self, id: SlotId) -> Option<Key> {
-        let slot = self.queue.slots.get(id);
-        let key = slot.key().filter(|_| self.is_divided())?;
-        self.is_elsewhere(slot.source, key).then(|| key.to_key())
+        self.drop_elsewhere(elsewhere);
     }
 
     /// The slot's call cost the handler its instance.
@@ -177,7 +168,7 @@ impl Listener {
     pub(super) fn give_back(&mut self, token: DeliveryToken) {
         self.queue.suspects.ended(token, false, Moment::ZERO);
         let Some(id) = self.queue.answered(token) else { return };
-        let (source, key) = (self.queue.slots.get(id).source, self.divided_key(id));
+        let elsewhere = self.of_elsewhere(id);
         if self.is_outdated_synced(id) {
             self.queue.counters.delivered -= 1;
             self.drop_outdated(id);
@@ -185,9 +176,7 @@ impl Listener {
             self.was_not_called(id);
             self.queue.give_back(id);
         }
-        if let Some(key) = key {
-            self.drop_elsewhere(source, key.as_ref());
-        }
+        self.drop_elsewhere(elsewhere);
     }
 
     /// The call of a delivery was begun, and has no outcome: its effects were dropped. Whatever the policy is, it is
@@ -196,7 +185,7 @@ impl Listener {
         self.queue.suspects.ended(token, true, now);
         let Some(id) = self.queue.answered(token) else { return };
         self.queue.space_from_end(id, now);
-        let key = self.divided_key(id);
+        let elsewhere = self.of_elsewhere(id);
         let slot = self.queue.slots.get_mut(id);
         let (source, lane) = (slot.source, slot.lane);
         let owed_to_sync = std::mem::take(&mut slot.first.owed_to_sync);
@@ -214,9 +203,7 @@ impl Listener {
         if owed_to_sync {
             self.attempted(source, lane, now);
         }
-        if let Some(key) = key {
-            self.drop_elsewhere(source, key.as_ref());
-        }
+        self.drop_elsewhere(elsewhere);
     }
 
     /// No delivery in flight will have an outcome. Drops the runs of timers: who acts next has its own.

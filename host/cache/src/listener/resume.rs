@@ -147,7 +147,6 @@ impl Listener {
         self.queue.slots.lane_map.attached(source);
         self.sources.add(source, snapshot.clone(), now);
         self.sources.begin_resumed(source, kind, resume.accepted, now);
-        self.await_shards(source, resume.takeover, now);
         if let Some(state) = self.sources.get_mut(source).filter(|_| resume.takeover.is_some()) {
             state.maybe_seen_until = now + TAKEOVER_LAG_MAX;
         }
@@ -170,7 +169,10 @@ impl Listener {
             });
         }
         self.restore_requeues(source, resume.requeues, now);
+        let takeover = resume.takeover;
         self.push_vanished(source, resume.deletes, reason, now);
+        // After the deletes: what has their names follows them.
+        self.await_shards(source, resume.takeover, now);
     }
 
     /// Queues the deletes of objects that the handler received in another process; those of one key follow each other.

@@ -200,12 +200,17 @@ impl Listener {
         self.shards.lost.retain(|(of, _), _| *of != source);
     }
 
-    /// A call has ended whose key another process handles from now on: what it has left is dropped, and was not
-    /// accepted here.
-    pub(super) fn drop_elsewhere(&mut self, source: SourceId, key: KeyRef<'_>) {
-        if !self.is_elsewhere(source, key) {
-            return;
-        }
+    /// The key of a slot whose call has ended, if another process handles it from now on.
+    pub(super) fn of_elsewhere(&self, id: SlotId) -> Option<(SourceId, Key)> {
+        let slot = self.queue.slots.get(id);
+        let key = slot.key().filter(|key| self.is_elsewhere(slot.source, *key))?;
+        Some((slot.source, key.to_key()))
+    }
+
+    /// What the call [of such a key](Self::of_elsewhere) has left is dropped, and was not accepted here.
+    pub(super) fn drop_elsewhere(&mut self, ended: Option<(SourceId, Key)>) {
+        let Some((source, key)) = &ended else { return };
+        let (source, key) = (*source, key.as_ref());
         let Some(shard) = self.shard_of(source, key) else {
             return;
         };

@@ -180,7 +180,12 @@ impl Watermarks {
         self
     }
 
-    pub(super) fn of(&self, plugin: &str, source: &SourceInfo) -> Option<u64> {
+    /// With those of other plugins.
+    pub(super) fn extend(&mut self, others: Watermarks) {
+        self.0.extend(others.0);
+    }
+
+    fn of(&self, plugin: &str, source: &SourceInfo) -> Option<u64> {
         self.0.get(plugin)?.get(&source_key(source)).copied()
     }
 

@@ -19,8 +19,11 @@ use std::time::Duration;
 
 use anyhow::Result;
 use futures::future::join_all;
+use informant_cache::listener::Ledger;
 use informant_cache::{Catalog, Environment, Moment};
 use informant_lease::{Layout, Member, MemberRecord, StandbyReason, Standing};
+use informant_object::SourceId;
+use informant_plugin_host::Plugin;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -501,8 +504,11 @@ impl GroupMember {
     fn set_notes(&self, group: &Group, shard: u8) {
         let (registry, now) = (&self.parts.registry, self.parts.environment.now());
         let mut watermarks = self.shards.watermarks(shard);
+        let mut oldest = oldest_delete(registry, now);
         if shard == 0 {
-            add_watermarks(registry, &mut watermarks);
+            watermarks.extend(watermarks_of(registry, whole_plugins(registry), Ledger::watermark));
+            // Only in one Lease: two holders that inherit from each other would never forget it.
+            oldest = oldest.max(self.inherited());
         }
         let (text, left_out) = watermarks.to_text();
         registry.set_watermarks_left_out(left_out);
@@ -511,7 +517,6 @@ impl GroupMember {
         if shard == 0 {
             published = self.once_written(published);
         }
-        let oldest = oldest_delete(registry, now).max(self.inherited());
         write_notes(group, shard, (&published.configuration, &published.text), oldest);
     }
 
@@ -549,7 +554,7 @@ impl GroupMember {
     }
 }
 
-fn running_plugins(registry: &StatusRegistry) -> impl Iterator<Item = informant_plugin_host::Plugin> {
+fn running_plugins(registry: &StatusRegistry) -> impl Iterator<Item = Plugin> {
     let phases = registry.plugins().into_iter().map(|entry| entry.phase());
     phases.filter_map(|phase| match phase {
         PluginPhase::Running(plugin) => Some(plugin),
@@ -569,22 +574,28 @@ async fn end_calls(registry: StatusRegistry) {
 }
 
 /// Those that act for all objects.
-fn whole_plugins(registry: &StatusRegistry) -> impl Iterator<Item = informant_plugin_host::Plugin> {
+fn whole_plugins(registry: &StatusRegistry) -> impl Iterator<Item = Plugin> {
     running_plugins(registry).filter(|plugin| !plugin.spec().is_divided)
 }
 
-/// How far these have accepted their sources.
-fn add_watermarks(registry: &StatusRegistry, watermarks: &mut Watermarks) {
-    for plugin in whole_plugins(registry) {
+/// How far plugins have accepted their sources, by what their ledgers say.
+fn watermarks_of(
+    registry: &StatusRegistry,
+    plugins: impl Iterator<Item = Plugin>,
+    watermark: impl Fn(&Ledger, SourceId) -> Option<u64>,
+) -> Watermarks {
+    let mut watermarks = Watermarks::default();
+    for plugin in plugins {
         let listener = plugin.listener();
         for (_, informer) in &plugin.spec().informers {
             for source in registry.sources(informer) {
-                if let Some(watermark) = listener.ledger().watermark(source.id()) {
+                if let Some(watermark) = watermark(listener.ledger(), source.id()) {
                     watermarks.insert(plugin.name(), source.info(), watermark);
                 }
             }
         }
     }
+    watermarks
 }
 
 /// The age of the oldest delete that the plugins of this process have not accepted.

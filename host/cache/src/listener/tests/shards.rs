@@ -201,3 +201,38 @@ fn cursor_passes_over_shards_of_others() {
     rig.listener.control().replay(rig.now);
     assert_eq!(rig.drain(), format!("add {}@1 replay\nsynced replay\n", own[0]));
 }
+
+#[test]
+fn source_attached_later_begins_a_shard_as_it_was_gained() {
+    let mut rig = Rig::bare(options());
+    let held = HeldShards {
+        division: DIVISION,
+        shards: set(&[0]),
+    };
+    rig.listener.control().set_shards(Some(held));
+    gain(&rig, 1, CONTINUES, &KeptDeletes::default());
+    let names = names(1, 2);
+    rig.store(PODS).set_shards(Some(filter(&[0, 1])));
+    rig.store(PODS).add(state(&names[0], "uid-second", 12, 0));
+    rig.store(PODS).add(object(&names[1], 9));
+    // Its beginning was chosen before, for the other shard.
+    let takeover = Takeover {
+        watermark: Some(50),
+        all_objects: false,
+    };
+    let kept = KeptDelete {
+        key: Key::new("default", &names[0]),
+        last: Some(state(&names[0], "uid-first", 60, 0)),
+        final_state_unknown: false,
+        gone_by: Some(60),
+        received: rig.now,
+    };
+    let (snapshot, now) = (rig.store(PODS).publish(), rig.now);
+    let resume = ResumeState::of_takeover(takeover, vec![kept]);
+    rig.listener.feed().attach_resumed(PODS, &snapshot, resume, now);
+    let name = &names[0];
+    assert_eq!(
+        rig.drain(),
+        format!("delete {name}@60 takeover\nadd {name}@12 takeover\nsynced takeover\n")
+    );
+}

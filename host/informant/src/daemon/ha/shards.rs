@@ -13,13 +13,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use informant_cache::listener::HeldShards;
+use informant_cache::listener::{HeldShards, Ledger};
 use informant_cache::{Division, Environment, ShardSet};
 use informant_lease::{Layout, Standing};
 use informant_plugin_host::Plugin;
 
 use super::notes::{published_oldest_delete, watermarks};
-use super::{HAND_OVER_CALLS_MAX, ProcessGate, ReplicaParts, running_plugins};
+use super::{HAND_OVER_CALLS_MAX, ProcessGate, ReplicaParts, running_plugins, watermarks_of};
 use crate::daemon::acting::{Acting, ShardTerm, ShardTerms, Watermarks};
 use crate::daemon::status_registry::StatusRegistry;
 use crate::replicas::{GroupStatus, ShardStatus};
@@ -227,18 +227,8 @@ impl Shards {
     /// How far plugins have accepted the objects of a shard. Nothing of what was accepted elsewhere: this process may
     /// deliver it again, and be lost before the delete of that.
     pub(super) fn watermarks(&self, shard: u8) -> Watermarks {
-        let mut watermarks = Watermarks::default();
-        for plugin in self.plugins() {
-            let listener = plugin.listener();
-            for (_, informer) in &plugin.spec().informers {
-                for source in self.registry.sources(informer) {
-                    if let Some(watermark) = listener.ledger().shard_watermark(source.id(), shard) {
-                        watermarks.insert(plugin.name(), source.info(), watermark);
-                    }
-                }
-            }
-        }
-        watermarks
+        let of_shard = |ledger: &Ledger, source| ledger.shard_watermark(source, shard);
+        watermarks_of(&self.registry, self.plugins(), of_shard)
     }
 
     /// The age of the oldest delete of any shard that a holder has not handled: any of them may be this process next.
