@@ -169,7 +169,6 @@ impl Listener {
             });
         }
         self.restore_requeues(source, resume.requeues, now);
-        let takeover = resume.takeover;
         self.push_vanished(source, resume.deletes, reason, now);
         // After the deletes: what has their names follows them.
         self.await_shards(source, resume.takeover, now);

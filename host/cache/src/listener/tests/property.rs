@@ -3,6 +3,7 @@
 //! A random schedule of writes, pulls, answers, pauses, replays and time runs against a real store. [`witness`]
 //! observes what the consumer receives and checks the rules, without knowledge of the listener's internals.
 
+mod history;
 mod lanes;
 mod ops;
 mod requeues;

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use super::history::{Event, name_of, number, subject};
 use super::ops::NAMES;
 use crate::listener::tests::*;
 use crate::{Division, KeptDelete, KeptDeletes, ShardBy, ShardFilter, ShardHash, ShardSet};
@@ -52,21 +53,6 @@ fn any_op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// One write: its version, and the object, unless it was deleted.
-#[derive(Clone, Debug)]
-struct Event {
-    name: &'static str,
-    version: u64,
-    uid: String,
-    exists: bool,
-}
-
-impl Event {
-    fn object(&self) -> Object {
-        state(self.name, &self.uid, self.version, 20)
-    }
-}
-
 struct Process {
     listener: ListenerHandle,
     store: StoreWriter,
@@ -103,24 +89,6 @@ fn filter(shards: ShardSet) -> ShardFilter {
 
 fn shard_of(name: &str) -> u8 {
     filter(ShardSet::default()).shard_of(key(name))
-}
-
-fn name_of(delivery: &Delivery) -> Option<&'static str> {
-    let name = delivery.key()?.name;
-    NAMES.into_iter().find(|known| *known == name)
-}
-
-/// The object in a delivery, and whether it exists.
-fn subject(delivery: &Delivery) -> Option<(&Object, bool)> {
-    match &delivery.notification {
-        Notification::Add(object) | Notification::Update { new: object, .. } => Some((object, true)),
-        Notification::Delete { last, .. } => Some((last.as_ref().expect("nothing is cut here"), false)),
-        Notification::Synced | Notification::Tick(_) => None,
-    }
-}
-
-fn number(object: &Object) -> u64 {
-    object.version().number().expect("versions are numbers here")
 }
 
 impl World {

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use super::history::{Event, name_of, number, subject};
 use super::ops::NAMES;
 use crate::listener::tests::*;
 use crate::seeded_bug::SeededBug;
@@ -63,21 +64,6 @@ fn any_op_with_gaps() -> impl Strategy<Value = Op> {
     prop_oneof![20 => any_op(), 1 => (0..2_usize).prop_map(Op::Relist)]
 }
 
-/// One write: its version, and the object, unless it was deleted.
-#[derive(Clone, Debug)]
-struct Event {
-    name: &'static str,
-    version: u64,
-    uid: String,
-    exists: bool,
-}
-
-impl Event {
-    fn object(&self) -> Object {
-        state(self.name, &self.uid, self.version, 20)
-    }
-}
-
 /// A process.
 struct Process {
     listener: ListenerHandle,
@@ -107,24 +93,6 @@ struct World {
     has_gaps: bool,
     /// The incarnations that came and went while the watch of a process was down.
     missed: BTreeSet<String>,
-}
-
-fn name_of(delivery: &Delivery) -> Option<&'static str> {
-    let name = delivery.key()?.name;
-    NAMES.into_iter().find(|known| *known == name)
-}
-
-/// The object in a delivery, and whether it exists.
-fn subject(delivery: &Delivery) -> Option<(&Object, bool)> {
-    match &delivery.notification {
-        Notification::Add(object) | Notification::Update { new: object, .. } => Some((object, true)),
-        Notification::Delete { last, .. } => Some((last.as_ref().expect("nothing is cut here"), false)),
-        Notification::Synced | Notification::Tick(_) => None,
-    }
-}
-
-fn number(object: &Object) -> u64 {
-    object.version().number().expect("versions are numbers here")
 }
 
 impl World {
