@@ -127,6 +127,9 @@ pub struct Args {
     /// Measure only replicas that divide the objects, on a real kube-apiserver, with this number of pods
     #[arg(long, value_name = "PODS")]
     pub shards: Option<u32>,
+    /// Print the model of 1,000 replicas and 10 million objects, without measuring
+    #[arg(long)]
+    pub model: bool,
     /// How often the replica that acts is killed, at each speed
     #[arg(long, value_name = "KILLS", default_value_t = 100)]
     pub kills: u32,
@@ -167,6 +170,10 @@ pub async fn run(args: &Args) -> ExitCode {
 
 /// Whether Informant costs no more than the base allows.
 async fn measure(args: &Args) -> Result<bool> {
+    if args.model {
+        ha::model::print();
+        return Ok(true);
+    }
     let cores = Cores::assign()?;
     println!("{cores}");
     if let Some(objects) = args.writes {

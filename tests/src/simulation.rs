@@ -33,5 +33,5 @@ mod world;
 
 pub use checker::{Clause, Violation, check};
 pub use history::History;
-pub use run::{Run, has_replicas, run};
+pub use run::{Run, has_replicas, has_shards, run};
 pub use seeds::{SeedsRun, run_seeds};

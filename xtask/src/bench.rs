@@ -87,6 +87,9 @@ enum Part {
         /// Measure only replicas that divide this number of pods.
         #[arg(long, num_args = 0..=1, default_missing_value = DIVIDED_PODS)]
         shards: Option<String>,
+        /// Print the model of 1,000 replicas and 10 million objects, without measuring.
+        #[arg(long, conflicts_with = "shards")]
+        model: bool,
     },
 }
 
@@ -140,7 +143,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         Some(Part::Admin) => return cached("the admin port", &["--admin", CACHED_PODS]),
         Some(Part::Budget) => return budget(),
         Some(Part::See { only }) => return see(only.as_deref()),
-        Some(Part::Ha { kills, shards }) => return ha(*kills, shards.as_deref()),
+        Some(Part::Ha { model: true, .. }) => return model(),
+        Some(Part::Ha { kills, shards, .. }) => return ha(*kills, shards.as_deref()),
         Some(Part::Handlers { pods, seconds, rounds }) => return handlers(pods, seconds, rounds),
         None => {}
     }
@@ -334,6 +338,13 @@ fn ha(kills: u32, shards: Option<&str>) -> Result<ExitCode> {
     command.args(["--shards", shards.unwrap_or(DIVIDED_PODS)]);
     is_met &= cargo::status(&mut command)?.success();
     Ok(exit_code(is_met))
+}
+
+/// Prints what a group of replicas costs, computed.
+fn model() -> Result<ExitCode> {
+    let run = ["run", "--locked", "--package", "informant-tests", "--bin", "bench"];
+    let status = cargo::status(cargo::cargo()?.args(run).args(["--", "--model"]))?;
+    Ok(exit_code(status.success()))
 }
 
 /// Builds a release of Informant and the benchmark, which measures it.

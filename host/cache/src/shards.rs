@@ -100,6 +100,12 @@ impl ShardSet {
         shard < SHARDS_MAX && self.0 >> shard & 1 == 1
     }
 
+    /// How many there are.
+    #[must_use]
+    pub fn count(self) -> u32 {
+        self.0.count_ones()
+    }
+
     /// In order.
     pub fn iter(self) -> impl Iterator<Item = u8> {
         (0..SHARDS_MAX).filter(move |shard| self.contains(*shard))

@@ -42,6 +42,7 @@ use crate::durable_source::DurableSource;
 use crate::environment::BackgroundDropper;
 use crate::metrics::SourceMetrics;
 use crate::source_name::{SourceName, log};
+use crate::spec::SourceSpec;
 use crate::status::StatusTracker;
 use crate::update_channel::{EventKind, Update, UpdateReceiver, Updates};
 
@@ -57,6 +58,8 @@ pub(crate) struct LoopParts {
     pub(crate) source: SourceId,
     /// `None` for all namespaces.
     pub(crate) namespace: Option<String>,
+    /// What the reflector requests that sends `updates`.
+    pub(crate) spec: SourceSpec,
     pub(crate) fifo: DeltaFifo,
     pub(crate) store: StoreWriter,
     pub(crate) updates: UpdateReceiver,

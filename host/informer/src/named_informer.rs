@@ -326,13 +326,15 @@ impl NamedInformer {
     }
 
     /// As [`remove_listener`](Self::remove_listener), for a handler that another process calls from now on: its queued
-    /// events of this informer count as handed over. It may be added again.
-    pub fn hand_over(&self, listener: &ListenerHandle) {
-        let mut members = self.0.members();
-        members.listeners.retain(|known| !known.ptr_eq(listener));
-        for source in members.sources.values().chain(&members.draining) {
-            source.hand_over(listener);
-        }
+    /// events of this informer count as handed over. It may be added again. Returns once it receives nothing more.
+    pub async fn hand_over(&self, listener: &ListenerHandle) {
+        let handed_over = {
+            let mut members = self.0.members();
+            members.listeners.retain(|known| !known.ptr_eq(listener));
+            let sources = members.sources.values().chain(&members.draining);
+            futures::future::join_all(sources.map(|source| source.hand_over(listener)))
+        };
+        handed_over.await;
     }
 
     /// Maintains the indexes of a plugin in all current and future sources. See [`SharedInformer::add_index_feed`].

@@ -45,7 +45,7 @@ use informant_object::frames::WATCH_LINE_BYTES_MAX;
 use list_limits::ListLimits;
 use liveness::Liveness;
 use paging::ListVersions;
-pub(crate) use probation::ReflectorProbation;
+pub(crate) use probation::{RECONFIGURE_HOLD_MAX, ReflectorProbation, SHARDS_HOLD_MAX};
 use watch::OpenWatch;
 use watch_list::WatchListFailure;
 use watch_list_support::WatchListSupport;

@@ -41,6 +41,18 @@ pub(crate) enum Update {
     Replace(StagedList),
 }
 
+impl Update {
+    /// What precedes this version has been sent with it, or before.
+    pub(crate) fn version(&self) -> Option<u64> {
+        match self {
+            Update::Event { object, .. } => object.version().number(),
+            Update::Bookmark(version) => version.as_ref().number(),
+            Update::Replace(list) => list.version.as_ref().number(),
+            Update::DeletedUnread(_) => None,
+        }
+    }
+}
+
 /// The type of a watch event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EventKind {

@@ -57,6 +57,7 @@ use crate::capture::Captures;
 use crate::component::manifest::Manifest;
 use crate::component::roles::{Role, Roles};
 use crate::effects::Effects;
+use crate::effects::share::LimitShare;
 use crate::engine::cpu_meter::CpuMeter;
 use crate::engine::scheduler::OverrunHistory;
 use crate::engine::watchdog::CallWatchdog;
@@ -257,6 +258,16 @@ impl PluginContext {
         *lock(&self.config) = Arc::clone(config);
     }
 
+    /// This process has that part of the plugin's rates from now on. What was taken from them stays taken.
+    pub(crate) fn share_limits(&self, share: LimitShare) {
+        if !self.effects.set_limit_share(share) {
+            return;
+        }
+        let config = self.config();
+        self.set_listener_options(&config.spec);
+        self.capabilities.configure(&config.spec, &config.grants, self.now());
+    }
+
     /// Wakes its event actor, once there is one.
     fn waker_of_actor(&self) -> Arc<dyn Fn() + Send + Sync> {
         let waker = Arc::clone(&self.waker);
@@ -363,7 +374,9 @@ impl PluginContext {
     }
 
     fn set_listener_options(&self, spec: &PluginSpec) {
-        let options = self.runtime.listener_options(spec, *lock(&self.min_interval));
+        let mut options = self.runtime.listener_options(spec, *lock(&self.min_interval));
+        let share = self.effects.limit_share();
+        options.calls_per_second_max = options.calls_per_second_max.map(|max| share.of(max));
         self.listener.control().set_options(options, self.now());
     }
 

@@ -9,6 +9,7 @@
 
 pub(crate) mod acting;
 mod metrics;
+pub(crate) mod share;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,6 +21,7 @@ use informant_object::{KeyRef, SourceId};
 use informant_spec::PluginSpec;
 
 use self::acting::{ActingGate, ActsFor, NotActing};
+use self::share::LimitShare;
 use crate::observed::{Effect, EffectKind, KubernetesEvent, Observed};
 use crate::sync::lock;
 use crate::text::truncated_at;
@@ -46,7 +48,7 @@ pub struct EffectList {
     pub effects: Vec<Effect>,
 }
 
-/// Whether a plugin may act, whether it is in dry run, and what it would have done.
+/// Whether a plugin may act and how often, whether it is in dry run, and what it would have done.
 pub(crate) struct Effects {
     env: Arc<dyn Environment>,
     /// None: it is always open.
@@ -54,6 +56,8 @@ pub(crate) struct Effects {
     is_standby: AtomicBool,
     /// Whether its objects are divided among replicas.
     is_divided: AtomicBool,
+    /// How much of the plugin's rates this process has.
+    share: Mutex<LimitShare>,
     /// The number of the dry run; 0: there is none.
     run: AtomicU64,
     recorded: Mutex<Recorded>,
@@ -83,6 +87,7 @@ impl Effects {
             env: Arc::clone(env),
             is_standby: AtomicBool::new(gate.as_ref().is_some_and(is_closed)),
             is_divided: AtomicBool::new(is_divided),
+            share: Mutex::new(LimitShare::WHOLE),
             gate,
             run: AtomicU64::new(0),
             recorded: Mutex::default(),
@@ -137,6 +142,16 @@ impl Effects {
     /// Whether its objects are divided among replicas.
     pub(crate) fn is_divided(&self) -> bool {
         self.is_divided.load(Ordering::Acquire)
+    }
+
+    /// How much of the plugin's rates this process has.
+    pub(crate) fn limit_share(&self) -> LimitShare {
+        *lock(&self.share)
+    }
+
+    /// Returns whether that is a change: then the rates are to be set again.
+    pub(crate) fn set_limit_share(&self, share: LimitShare) -> bool {
+        std::mem::replace(&mut *lock(&self.share), share) != share
     }
 
     pub(crate) fn is_standby(&self) -> bool {

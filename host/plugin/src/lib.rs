@@ -24,7 +24,8 @@
 //! - `series`: metrics over the plugins that live.
 //! - `observed`: what plugins do, for who watches them: calls, deliveries and effects.
 //! - `capture`: the recording of one call, for `informant plugin capture`.
-//! - `output`, `effects`: a guest's output; whether a plugin may act, and what it would have done in dry run.
+//! - `output`, `effects`: a guest's output; whether a plugin may act, how much of its rates it has, and what it would
+//!   have done in dry run.
 //! - `capability`: the interfaces `store`, `kube`, `kv`, `metrics`, `log` and wasi:http, each in one module.
 //!   Deferred writes: `capability/kube/writes.rs`.
 //! - `status`, `metrics`: a plugin's status, and the metrics of its calls.

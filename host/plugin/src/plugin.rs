@@ -8,7 +8,7 @@ mod swap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use informant_cache::listener::Pause;
+use informant_cache::listener::{HeldShards, Pause};
 use informant_cache::{IndexFeedHandle, ListenerHandle, Moment};
 use informant_object::{Key, SourceId};
 use informant_spec::{Digest, PluginSpec};
@@ -30,6 +30,7 @@ use crate::component::manifest::Manifest;
 use crate::component::roles::{Role, Roles};
 use crate::component::runner::Compiling;
 use crate::effects::EffectList;
+use crate::effects::share::LimitShare;
 use crate::error::LoadProblem;
 use crate::instance::version::LoadedVersion;
 use crate::plugin::instances::first_instances;
@@ -261,6 +262,12 @@ impl Plugin {
     /// Does not wait for the instances.
     pub async fn act(&self) {
         self.change_standing(ActorCommand::Act).await;
+    }
+
+    /// Before it acts for these shards; none: for all objects. Of its limits on calls, deferred writes and HTTP
+    /// requests in a second, it has as much as this process holds of the shards. What was taken from them stays taken.
+    pub fn share_limits(&self, held: Option<HeldShards>) {
+        self.0.context.share_limits(LimitShare::of_shards(held));
     }
 
     async fn change_standing(&self, command: impl FnOnce(oneshot::Sender<()>) -> ActorCommand) {

@@ -2,6 +2,7 @@
 //! costs to keep what plugins remember in the API server.
 
 mod group;
+pub(super) mod model;
 mod remembered;
 mod rolling;
 pub(super) mod shards;

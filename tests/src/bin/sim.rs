@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Parser;
-use informant_tests::simulation::{run, run_seeds};
+use informant_tests::simulation::{has_shards, run, run_seeds};
 
 /// Fresh seeds start above those that people choose.
 const FRESH_FIRST: u64 = 1 << 32;
@@ -18,8 +18,11 @@ struct Args {
     /// The first seed. Without it, seeds that were never run before.
     #[arg(long)]
     first: Option<u64>,
+    /// Only seeds whose replicas divide the objects into shards.
+    #[arg(long)]
+    shards: bool,
     /// Run only this seed and print its history.
-    #[arg(long, conflicts_with_all = ["seeds", "first"])]
+    #[arg(long, conflicts_with_all = ["seeds", "first", "shards"])]
     seed: Option<u64>,
 }
 
@@ -30,8 +33,12 @@ fn main() -> ExitCode {
         return replay(seed);
     }
     let first = args.first.unwrap_or_else(fresh_seed);
-    println!("seeds {first} to {}", first + args.seeds.saturating_sub(1));
-    let result = run_seeds(first, args.seeds, |seed, failure| println!("seed {seed}: {failure}"));
+    let seeds: Vec<u64> = (first..)
+        .filter(|seed| !args.shards || has_shards(*seed))
+        .take(args.seeds as usize)
+        .collect();
+    println!("seeds {first} to {}", seeds.last().unwrap_or(&first));
+    let result = run_seeds(&seeds, |seed, failure| println!("seed {seed}: {failure}"));
     println!("{result}");
     match result.failures.is_empty() {
         true => ExitCode::SUCCESS,

@@ -6,8 +6,11 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 mod controlled;
+mod part;
 
 pub use controlled::{Controlled, ControlledMap};
+pub(super) use part::PARTS;
+pub use part::{Part, Split};
 
 /// One version of one object, as numbered by the API server.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -230,6 +233,9 @@ pub enum Entry {
         continues: bool,
         /// By namespace, or for all as an empty one: the last version that the process before it has published.
         watermarks: BTreeMap<String, u64>,
+        /// What it is called about, if the objects are divided among the processes.
+        #[serde(default)]
+        part: Option<Part>,
     },
     /// The informer of a replica has these incarnations in its store.
     Holds {

@@ -6,16 +6,22 @@
 //!                        ◀──▶ Shared (the journal of a term) ◀─what calls keep──────────────┘
 //! ```
 //!
+//! In some seeds each acts for a part of the objects (`Shards`): then each part of them is called as a handler of its own,
+//! which follows another one whenever its shard moves.
+//!
 //! Processes are killed between two steps of their tasks, stand still for longer than a Lease and continue, are cut off
 //! from Informant's own cluster, hand over in order, and are replaced by newer versions. Election, gate, listener, kept
 //! deletes and journal are the product's; what the daemon does with them is repeated here, because the daemon is a
 //! program.
 
+mod gate;
 mod handler;
 mod life;
 mod member;
+mod moves;
 mod network;
 mod node;
+mod shards;
 mod shared;
 
 use std::collections::BTreeSet;
@@ -29,7 +35,7 @@ use informant_lease::LeaseTimes;
 use self::handler::Terms;
 use self::member::{Member, Place};
 use self::network::{Network, Weather};
-use super::history::{Entry, Selection};
+use super::history::{Entry, PARTS, Selection, Split};
 use super::rng::Rng;
 use super::schedule::{NAMES, NAMESPACES};
 use super::world::World;
@@ -37,8 +43,12 @@ use super::world::World;
 /// In how many percent of the seeds there are replicas.
 const SEEDS_PERCENT: u64 = 15;
 
-/// Separates the random numbers of this part from those of others.
+/// In how many percent of these the objects are divided.
+const SHARDS_PERCENT: u64 = 45;
+
+/// Separate the random numbers of this part from those of others.
 const SALT: u64 = 0x7265_706c_6963_6173;
+const SHARDS_SALT: u64 = 0x7368_6172_6473_2e2e;
 
 /// The most steps that tasks run before a kill or a stop.
 const YIELDS_MAX: u64 = 40;
@@ -57,6 +67,8 @@ pub(super) struct Replicas {
     terms: Arc<Terms>,
     times: LeaseTimes,
     selection: Selection,
+    /// How the objects are divided, if they are.
+    split: Option<Split>,
     hosts: Vec<Host>,
     processes_ever: usize,
     /// The incarnations that the informer of each process is known to have had.
@@ -67,6 +79,8 @@ struct Host {
     /// What its clock for leases said at the start of the run.
     boot: Duration,
     version: &'static str,
+    /// Into how many shards it is configured to divide the objects.
+    shards: u8,
     member: Option<Member>,
 }
 
@@ -75,11 +89,22 @@ pub(super) fn draws_replicas(seed: u64) -> bool {
     Rng::new(seed ^ SALT).percent(SEEDS_PERCENT)
 }
 
+/// Whether each of the replicas of a seed acts for a part of the objects, and not one for all.
+pub(super) fn draws_shards(seed: u64) -> bool {
+    Rng::new(seed ^ SHARDS_SALT).percent(SHARDS_PERCENT)
+}
+
 impl Replicas {
     /// The replicas of a seed.
     pub(super) fn new(world: &Arc<World>, seed: u64) -> Self {
         let mut rng = Rng::new(!(seed ^ SALT));
         let hosts = 2 + rng.below(2);
+        let split = draws_shards(seed).then(|| {
+            let by_name = rng.percent(50);
+            // The API server hashes no names.
+            let raw = !by_name && rng.percent(40);
+            Split { by_name, raw }
+        });
         Self {
             world: Arc::clone(world),
             network: Network::new(world, rng.split()),
@@ -99,9 +124,11 @@ impl Replicas {
                 .map(|_| Host {
                     boot: Duration::from_secs(rng.below(1_000)),
                     version: "0.1.0",
+                    shards: PARTS,
                     member: None,
                 })
                 .collect(),
+            split,
             rng,
             processes_ever: 0,
             held: BTreeSet::new(),
@@ -169,6 +196,9 @@ impl Replicas {
         if self.rng.percent(20) {
             self.hosts[host].version = "0.2.0";
         }
+        if self.split.is_some() && self.rng.percent(20) {
+            self.hosts[host].shards = self.rng.pick(&[1, 2, PARTS]);
+        }
         self.start(host);
     }
 
@@ -181,6 +211,8 @@ impl Replicas {
             boot: self.hosts[host].boot,
             times: self.times,
             selection: self.selection.clone(),
+            split: self.split,
+            shards: self.hosts[host].shards,
         };
         let rng = self.rng.split();
         let member = Member::start(&self.world, &self.network, &self.terms, place, rng);
@@ -192,9 +224,19 @@ impl Replicas {
     /// One that acts, more often than not.
     fn pick_one(&mut self) -> Option<usize> {
         let runs = |host: &usize| self.hosts[*host].member.is_some();
-        let acts = |host: &usize| self.hosts[*host].member.as_ref().is_some_and(Member::is_acting);
+        let acts = |host: &usize| {
+            self.hosts[*host]
+                .member
+                .as_ref()
+                .is_some_and(|member| member.node.is_acting())
+        };
         let running: Vec<usize> = (0..self.hosts.len()).filter(runs).collect();
-        let acting = running.iter().copied().find(acts);
+        let acting: Vec<usize> = running.iter().copied().filter(acts).collect();
+        let acting = match acting.as_slice() {
+            [] => None,
+            [one] => Some(*one),
+            several => Some(self.rng.pick(several)),
+        };
         match acting.filter(|_| self.rng.percent(70)) {
             None if running.is_empty() => None,
             None => Some(self.rng.pick(&running)),
@@ -262,8 +304,12 @@ impl Replicas {
                 format!("host {host} is cut off from the Leases")
             }
             4 => {
-                self.network.delete_lease();
-                "the Lease is deleted".to_owned()
+                let shard = match self.split {
+                    Some(_) => self.rng.below(PARTS.into()) as u8,
+                    None => 0,
+                };
+                self.network.delete_lease(shard);
+                format!("the Lease of shard {shard} is deleted")
             }
             _ => {
                 let weather = [(); 2].map(|()| Weather {
@@ -316,11 +362,11 @@ impl Replicas {
     /// Everything is at rest: records who acts, and what the handlers have kept.
     pub(super) fn record_rest(&self) {
         let members = self.hosts.iter().filter_map(|host| host.member.as_ref());
-        let handlers = members.flat_map(|member| &member.handlers);
-        let acting: Vec<_> = handlers.filter(|handler| handler.term().is_some()).collect();
+        let handlers: Vec<_> = members.flat_map(|member| &member.handlers).collect();
+        let terms = handlers.iter().filter_map(|handler| handler.term());
         self.world.record(Entry::Acting {
-            handlers: acting.iter().filter_map(|handler| handler.term()).collect(),
+            handlers: terms.flat_map(|term| term.handlers()).collect(),
         });
-        acting.iter().for_each(|handler| handler.record_rest());
+        handlers.iter().for_each(|handler| handler.record_rest());
     }
 }

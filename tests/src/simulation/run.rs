@@ -73,6 +73,12 @@ pub fn has_replicas(seed: u64) -> bool {
     replicas::draws_replicas(seed) && !has_guests && !FedIndex::is_in(seed) && !Process::is_in(seed)
 }
 
+/// Whether these replicas divide the objects into shards.
+#[must_use]
+pub fn has_shards(seed: u64) -> bool {
+    has_replicas(seed) && replicas::draws_shards(seed)
+}
+
 async fn play(seed: u64) -> History {
     let mut rng = Rng::new(seed);
     let setting = Setting {

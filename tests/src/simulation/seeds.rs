@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use super::run::run;
@@ -11,23 +11,23 @@ use super::world::locked;
 /// The result of many seeds.
 pub struct SeedsRun {
     /// The number of seeds.
-    pub seeds: u64,
+    pub seeds: usize,
     /// How long they took, on all cores.
     pub lasted: Duration,
     /// Each seed that broke the contract or panicked, with what was seen first.
     pub failures: Vec<(u64, String)>,
 }
 
-/// Runs `seeds` seeds, starting with `first`. Calls `failed` for each failure at once.
-pub fn run_seeds(first: u64, seeds: u64, failed: impl Fn(u64, &str) + Sync) -> SeedsRun {
-    let (begin, next, failures) = (Instant::now(), AtomicU64::new(0), Mutex::new(Vec::new()));
+/// Runs `seeds`. Calls `failed` for each failure at once.
+pub fn run_seeds(seeds: &[u64], failed: impl Fn(u64, &str) + Sync) -> SeedsRun {
+    let (begin, next, failures) = (Instant::now(), AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
             scope.spawn(|| {
-                while let Some(at) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|at| *at < seeds) {
-                    if let Some(failure) = failure_of(first + at) {
-                        failed(first + at, &failure);
-                        locked(&failures).push((first + at, failure));
+                while let Some(seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed)).copied() {
+                    if let Some(failure) = failure_of(seed) {
+                        failed(seed, &failure);
+                        locked(&failures).push((seed, failure));
                     }
                 }
             });
@@ -36,7 +36,7 @@ pub fn run_seeds(first: u64, seeds: u64, failed: impl Fn(u64, &str) + Sync) -> S
     let mut failures = std::mem::take(&mut *locked(&failures));
     failures.sort();
     SeedsRun {
-        seeds,
+        seeds: seeds.len(),
         lasted: begin.elapsed(),
         failures,
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use informant_cache::{Catalog, Environment, Snapshot};
+use informant_cache::{Catalog, Environment, ShardFilter, Snapshot};
 use informant_informer::{DurableSources, InformerSpec, NamedInformer, ReflectorOptions, SharedInformer, SourceSpec};
 use informant_object::{KeyRef, LabelSelector, Pointer};
 use informant_spec::GroupVersionResource;
@@ -28,6 +28,9 @@ pub(super) struct Watched {
     pub(super) named: NamedInformer,
     /// All selections it has had; the last is in force.
     selections: Mutex<Vec<Selection>>,
+    reflector: ReflectorOptions,
+    /// Which objects it reads, if processes divide them.
+    shards: Mutex<Option<ShardFilter>>,
     /// The objects that existed when it started.
     pub(super) at_start: Vec<ObjectVersion>,
     /// Requests may have been answered from an old state before it had synced.
@@ -56,18 +59,20 @@ impl Watched {
             reflector,
             storage,
             (environment, catalog, is_of_process),
+            None,
         )
     }
 
     /// Starts the informer of a replica, with its own tasks and sources.
     pub(super) fn start_replica(
         world: &Arc<World>,
-        selection: Selection,
+        (selection, shards): (Selection, Option<ShardFilter>),
         reflector: ReflectorOptions,
         environment: Arc<dyn Environment>,
         catalog: Catalog,
     ) -> Arc<Self> {
-        Self::start_in(world, selection, reflector, None, (environment, catalog, true))
+        let place = (environment, catalog, true);
+        Self::start_in(world, selection, reflector, None, place, shards)
     }
 
     fn start_in(
@@ -76,6 +81,7 @@ impl Watched {
         reflector: ReflectorOptions,
         storage: Option<Arc<dyn DurableSources>>,
         (environment, catalog, is_of_process): (Arc<dyn Environment>, Catalog, bool),
+        shards: Option<ShardFilter>,
     ) -> Arc<Self> {
         let id = world.informers_ever.fetch_add(1, Ordering::Relaxed);
         world.record(Entry::Selected {
@@ -85,7 +91,7 @@ impl Watched {
         let named = NamedInformer::start(
             InformerSpec {
                 durable: storage,
-                ..spec(id, &selection, reflector)
+                ..spec(id, &selection, reflector, shards)
             },
             world.client(id),
             environment,
@@ -100,6 +106,8 @@ impl Watched {
             named,
             at_start: world.cluster(&selection),
             selections: Mutex::new(vec![selection]),
+            reflector,
+            shards: Mutex::new(shards),
             lagged: AtomicBool::new(world.on_replica.load(Ordering::Relaxed)),
         });
         locked(&world.informers).push(Arc::clone(&watched));
@@ -125,8 +133,26 @@ impl Watched {
             selection: selection.clone(),
         });
         locked(&self.selections).push(selection.clone());
-        let accepted = self.named.reconfigure(spec(self.id, &selection, reflector)).await;
+        let accepted = self.named.reconfigure(spec(self.id, &selection, reflector, None)).await;
         accepted.expect("the change is valid");
+    }
+
+    /// Reads the objects of other shards than before.
+    pub(super) async fn read_shards(&self, shards: ShardFilter) {
+        *locked(&self.shards) = Some(shards);
+        let spec = spec(self.id, &self.selection(), self.reflector, Some(shards));
+        let accepted = self.named.reconfigure(spec).await;
+        accepted.expect("the change is valid");
+    }
+
+    /// The objects of the API server that it should have, sorted by key.
+    pub(super) fn wanted(&self, world: &World) -> Vec<ObjectVersion> {
+        let mut wanted = world.cluster(&self.selection());
+        if let Some(shards) = *locked(&self.shards) {
+            let is_read = |object: &ObjectVersion| shards.includes(KeyRef::new(&object.namespace, &object.name));
+            wanted.retain(is_read);
+        }
+        wanted
     }
 
     pub(super) fn selection(&self) -> Selection {
@@ -197,10 +223,11 @@ impl Watched {
     }
 }
 
-fn spec(id: u32, selection: &Selection, reflector: ReflectorOptions) -> InformerSpec {
+fn spec(id: u32, selection: &Selection, reflector: ReflectorOptions, shards: Option<ShardFilter>) -> InformerSpec {
     let resource = GroupVersionResource::new("", "v1", "configmaps");
     let mut source = SourceSpec::new(format!("maps-{id}"), resource, "ConfigMap");
     source.indexes = vec![(INDEX.to_owned(), Pointer::parse("/data/value").expect("a pointer"))];
+    source.shards = shards;
     source.label_selector = selection
         .group
         .as_ref()

@@ -218,7 +218,7 @@ impl World {
             watched.check_index(self);
             self.record(Entry::AtRest {
                 informer: watched.id,
-                cluster: self.cluster(&watched.selection()),
+                cluster: watched.wanted(self),
                 store: watched.stored(),
             });
         }

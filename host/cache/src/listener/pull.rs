@@ -263,6 +263,7 @@ impl Listener {
         if is_other || self.is_elsewhere(source, object.key()) {
             return CursorStep::PassedOver;
         }
+        let is_left_out = is_left_out || kind == CursorKind::Takeover && self.was_accepted_before_gain(source, &object);
         let subject = Subject::Object(source, object.key());
         let hash = self.queue.slots.hash(subject);
         let slot = self.queue.slots.find(hash, subject);

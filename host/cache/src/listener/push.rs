@@ -6,6 +6,7 @@ use crate::Reason;
 use crate::Snapshot;
 use crate::listener::cursor::CursorKind;
 use crate::listener::state::{End, Known, State, What, Why};
+use crate::listener::watermark::accepted_before_queue;
 use crate::listener::{ChangeKind, Listener, ObjectChange, Pause};
 use crate::seeded_bug::{SeededBug, seeded_bug};
 
@@ -21,6 +22,8 @@ impl Listener {
             self.queue.counters.unattached += changes.len() as u64;
             return;
         };
+        let has_other_shards = state.snapshot.shards() != snapshot.shards();
+        let accepted = has_other_shards.then(|| accepted_before_queue(state)).flatten();
         let older = std::mem::replace(&mut state.snapshot, snapshot.clone());
         for cursor in state.walks.iter_mut().filter_map(|walk| walk.cursor.as_mut()) {
             cursor.rebase();
@@ -30,6 +33,9 @@ impl Listener {
         }
         if let Some(relation) = state.relation.clone() {
             return self.push_related(source, &*relation, changes);
+        }
+        if has_other_shards {
+            self.await_shards_again(source, &older, accepted);
         }
         if let Some(namespaces) = snapshot.shed_since(&older) {
             self.queue.count_unstored(source, snapshot, namespaces);
@@ -70,6 +76,8 @@ impl Listener {
                 let end = End::new(key.clone(), None, true);
                 self.accept(source, change, What::Ended(end), None);
             }
+            // It comes back: what is pending stays.
+            ChangeKind::Forget { key } if self.is_held(source, key.as_ref()) => {}
             ChangeKind::Forget { key } => self.forget(source, key.as_ref()),
         }
     }

@@ -169,7 +169,12 @@ impl Listener {
             });
         }
         self.restore_requeues(source, resume.requeues, now);
-        self.push_vanished(source, resume.deletes, reason, now);
+        let mut deletes = resume.deletes;
+        if let Some(shards) = snapshot.shards() {
+            // Those that the source does not read yet come with the list of these.
+            deletes.retain(|delete| shards.includes(delete.key.as_ref()));
+        }
+        self.push_vanished(source, deletes, reason, now);
         // After the deletes: what has their names follows them.
         self.await_shards(source, resume.takeover, now);
     }

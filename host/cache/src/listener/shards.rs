@@ -110,6 +110,13 @@ impl Listener {
         takeover.is_some_and(|takeover| covers(takeover, object))
     }
 
+    /// The same for a list that runs while shards are gained, although the source had them.
+    pub(super) fn was_accepted_before_gain(&self, source: SourceId, object: &Object) -> bool {
+        let shard = self.shard_of(source, object.key());
+        let gained = shard.and_then(|shard| self.shards.gained.get(&shard));
+        gained.is_some_and(|gained| covers(&takeover_of(gained, source), object))
+    }
+
     /// The source is attached: shards that it has not listed yet come later, and those that were gained meanwhile begin
     /// as they were gained.
     pub(super) fn await_shards(&mut self, source: SourceId, takeover: Option<Takeover>, now: Moment) {
@@ -130,6 +137,35 @@ impl Listener {
                 self.listed((source, shard), now);
             }
         }
+    }
+
+    /// The source has other shards than `older`. It lacks some that are held if it follows what was held before: they
+    /// were lost and gained again. Then what was `accepted` or is pending does not come again.
+    pub(super) fn await_shards_again(&mut self, source: SourceId, older: &Snapshot, accepted: Option<u64>) {
+        let (Some(held), Some(before), Some(now)) = (self.shards.held, older.shards(), self.shard_filter(source))
+        else {
+            return;
+        };
+        let had = |shard: u8| before.division == held.division && before.shards.contains(shard);
+        let takeover = match accepted {
+            Some(_) => Takeover {
+                watermark: accepted,
+                all_objects: false,
+            },
+            None => EVERYTHING,
+        };
+        let lacking = held
+            .shards
+            .iter()
+            .filter(|shard| had(*shard) && !now.shards.contains(*shard));
+        for shard in lacking {
+            self.shards.unlisted.entry((source, shard)).or_insert(takeover);
+        }
+    }
+
+    /// Whether the work is divided, and this process calls the handler for the key.
+    pub(super) fn is_held(&self, source: SourceId, key: KeyRef<'_>) -> bool {
+        self.shard_of(source, key).is_some_and(|shard| self.holds(shard))
     }
 
     /// See [`Control::lose_shards`](super::Control::lose_shards).

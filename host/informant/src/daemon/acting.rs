@@ -180,6 +180,18 @@ impl Watermarks {
         self
     }
 
+    /// The higher one of each, and what only one of them has.
+    pub(super) fn higher(mut self, others: Watermarks) -> Watermarks {
+        for (plugin, sources) in others.0 {
+            let own = self.0.entry(plugin).or_default();
+            for (source, watermark) in sources {
+                let highest = own.entry(source).or_default();
+                *highest = watermark.max(*highest);
+            }
+        }
+        self
+    }
+
     /// With those of other plugins.
     pub(super) fn extend(&mut self, others: Watermarks) {
         self.0.extend(others.0);

@@ -293,7 +293,7 @@ impl GroupMember {
     }
 
     /// Calls for these shards have ended.
-    fn handed_over(&self, group: &Group, ended: Vec<u8>) {
+    fn handed_over(&mut self, group: &Group, ended: Vec<u8>) {
         for shard in ended {
             self.set_notes(group, shard);
             group.handed_over(shard);
@@ -323,11 +323,10 @@ impl GroupMember {
     }
 
     /// Calls of these plugins have ended: writes what they remember.
-    async fn hand_over(&self, group: &Group, status: &GroupStatus) {
-        let shared = self.parts.shared.as_ref();
+    async fn hand_over(&mut self, group: &Group, status: &GroupStatus) {
         // What is not written yet is not published.
         self.set_notes(group, 0);
-        if let Some(shared) = shared {
+        if let Some(shared) = self.parts.shared.as_ref() {
             if !shared.flush(HAND_OVER_STATE_MAX).await {
                 tracing::warn!(lease = %status.lease, "shared state was not written before the hand-over");
             }
@@ -409,14 +408,9 @@ impl GroupMember {
 
     /// Tells the group what is known here.
     fn publish(&mut self, group: &Group, status: &GroupStatus) {
-        let ReplicaParts {
-            environment,
-            registry,
-            is_ready,
-            ..
-        } = &self.parts;
+        let (environment, registry) = (Arc::clone(&self.parts.environment), self.parts.registry.clone());
         let (waited, now) = (environment.now() - self.began, environment.boot_now());
-        let is_ready = is_ready(registry);
+        let is_ready = (self.parts.is_ready)(&registry);
         let mut others = status
             .members
             .iter()
@@ -429,7 +423,7 @@ impl GroupMember {
         let oldest = match &status.standing {
             Standing::Acting { .. } => {
                 self.set_notes(group, 0);
-                oldest_delete(registry, environment.now())
+                oldest_delete(&registry, environment.now())
             }
             // They have what this process has handled until now.
             Standing::HandingOver { .. } | Standing::Releasing { .. } => None,
@@ -501,9 +495,9 @@ impl GroupMember {
     }
 
     /// What the Lease of a shard says of what this process has handled.
-    fn set_notes(&self, group: &Group, shard: u8) {
-        let (registry, now) = (&self.parts.registry, self.parts.environment.now());
+    fn set_notes(&mut self, group: &Group, shard: u8) {
         let mut watermarks = self.shards.watermarks(shard);
+        let (registry, now) = (&self.parts.registry, self.parts.environment.now());
         let mut oldest = oldest_delete(registry, now);
         if shard == 0 {
             watermarks.extend(watermarks_of(registry, whole_plugins(registry), Ledger::watermark));

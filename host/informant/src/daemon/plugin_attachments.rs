@@ -179,6 +179,7 @@ impl PluginAttachments {
         }
         let held = term.shards.as_ref().map(ShardTerms::held);
         self.plugin.listener().control().set_shards(held);
+        self.plugin.share_limits(held);
         self.plugin.act().await;
         // A hand-over that began meanwhile did not find it acting.
         if self.acting().borrow().term() == Some(&term) {
@@ -221,6 +222,7 @@ impl PluginAttachments {
     fn move_shards(&mut self, moves: &ShardMoves, next: &Arc<Term>) {
         let (listener, spec) = (self.plugin.listener(), self.plugin.spec());
         listener.control().lose_shards(moves.lost);
+        self.plugin.share_limits(next.shards.as_ref().map(ShardTerms::held));
         let informers = self.informers.keys();
         let sources: Vec<_> = informers.flat_map(|informer| self.registry.sources(informer)).collect();
         let kept = self.registry.catalog().kept_deletes();
@@ -242,7 +244,7 @@ impl PluginAttachments {
         self.plugin.listener().control().hand_over_timers();
         self.barrier = PluginBarrier::new(self.registry.catalog());
         for informer in self.informers.values().flat_map(BTreeMap::values) {
-            informer.shared.hand_over(&self.plugin.listener());
+            informer.shared.hand_over(&self.plugin.listener()).await;
         }
         self.entry.set_missing(None, false);
     }

@@ -10,21 +10,31 @@
 //! everything that was published, and no event that it lacks can be lost. The current reflector ends only when a list
 //! is accepted.
 
+use std::time::Duration;
+
 use informant_object::KeyRef;
 use tokio_util::sync::CancellationToken;
 
-use informant_cache::{KeptDelete, Reason, ShardFilter};
+use informant_cache::{KeptDelete, Moment, Reason, ShardFilter};
 
 use super::InformerLoop;
+use crate::spec::SourceSpec;
 use crate::update_channel::{EventKind, Update, UpdateReceiver, Updates};
+
+/// For how long the reflector before a candidate that reads other shards may send nothing until it counts as having
+/// sent all that the candidate's list knows: 500 ms. A watch is seldom later than that.
+const CATCH_UP_SILENCE_MAX: Duration = Duration::from_millis(500);
+
+/// How long it is waited for altogether: 10 s. Deletes that it sends later are lost for handlers that have not had them.
+const CATCH_UP_MAX: Duration = Duration::from_secs(10);
 
 /// A reflector on probation.
 pub(crate) struct Candidate {
     /// The number of its reflector; numbers only increase.
     pub(crate) generation: u64,
     pub(crate) updates: UpdateReceiver,
-    /// The shards whose objects it reads.
-    pub(crate) shards: Option<ShardFilter>,
+    /// What it requests.
+    pub(crate) spec: SourceSpec,
     /// Ends its reflector.
     pub(crate) reflector: CancellationToken,
 }
@@ -80,14 +90,14 @@ impl InformerLoop {
             self.process_queued().await;
             let generation = self.candidate.as_ref().map(|candidate| candidate.generation);
             let status = std::sync::Arc::clone(&self.parts.status);
-            let accepted = self.check_list(list, Reason::Reconfigured, || {
+            let accepted = self.check_list(list, self.candidate_reason(), || {
                 if let Some(generation) = generation {
                     status.begin_generation(generation);
                 }
             });
             let Some(list) = accepted else { continue };
             self.shards_before = self.parts.store.shards();
-            self.keep_waiting_deletes(list.version.as_ref().number());
+            self.catch_up(list.version.as_ref().number()).await;
             self.activate_candidate();
             let has_other_shards = self.shards_before != self.parts.store.shards();
             if has_other_shards {
@@ -102,33 +112,70 @@ impl InformerLoop {
         }
     }
 
-    /// Deletes of shards that were not read until now, or are not from now on, up to the version of the list, wait with
-    /// the updates that the list makes obsolete.
-    fn keep_waiting_deletes(&mut self, listed: Option<u64>) {
-        let next = self.candidate.as_ref().and_then(|candidate| candidate.shards);
-        let is_left = |key: KeyRef<'_>| next.is_some_and(|next| !next.includes(key));
-        while let Ok(updates) = self.parts.updates.try_recv() {
+    /// With the same selection, what is missing of shards that were read before was deleted.
+    fn candidate_reason(&self) -> Reason {
+        let (before, candidate) = (&self.parts.spec, self.candidate.as_ref());
+        let is_same = candidate.is_some_and(|candidate| {
+            let next = &candidate.spec;
+            next.shards != before.shards && next.selects_as(before) && next.keeps_same_shape(before)
+        });
+        match is_same {
+            true => Reason::Relist,
+            false => Reason::Reconfigured,
+        }
+    }
+
+    /// If the candidate reads other shards: reads what the reflector before sends up to the version of the list, and
+    /// keeps the deletes of shards that were not read until now, or are not from now on. The list shows nothing of them.
+    async fn catch_up(&mut self, listed: Option<u64>) {
+        let next = self.candidate.as_ref().and_then(|candidate| candidate.spec.shards);
+        if next == self.shards_before {
+            return;
+        }
+        let until = self.parts.environment.now() + CATCH_UP_MAX;
+        let mut seen = None;
+        while seen < listed {
+            let silence = CATCH_UP_SILENCE_MAX.min(until - self.parts.environment.now());
+            let silence = self.parts.environment.sleep(silence);
+            let updates = tokio::select! {
+                biased;
+                updates = self.parts.updates.recv(), if self.has_reflector => updates,
+                () = silence => None,
+            };
+            let Some(updates) = updates else { return };
             let (updates, received) = updates.into_parts();
             for update in updates {
-                if let Update::Event {
-                    kind: EventKind::Deleted,
-                    object,
-                } = update
-                    && (self.is_of_other_shard(object.key()) || is_left(object.key()))
-                    && object.version().number() <= listed
-                {
-                    self.keep_others_delete(object, received);
-                }
+                seen = seen.max(update.version());
+                self.keep_waiting_delete(update, (next, listed), received);
             }
         }
     }
 
-    /// Of shards that are read from now on, deletes that this process has seen before.
+    fn keep_waiting_delete(
+        &mut self,
+        update: Update,
+        (next, listed): (Option<ShardFilter>, Option<u64>),
+        received: Moment,
+    ) {
+        let is_left = |key: KeyRef<'_>| next.is_some_and(|next| !next.includes(key));
+        if let Update::Event {
+            kind: EventKind::Deleted,
+            object,
+        } = update
+            && (self.is_of_other_shard(object.key()) || is_left(object.key()))
+            && object.version().number() <= listed
+        {
+            self.keep_others_delete(object, received);
+        }
+    }
+
+    /// Of objects that are read from now on and were not until now, deletes that this process has seen before.
     fn push_kept_deletes(&self) {
         let (before, now) = (self.shards_before, self.parts.environment.now());
         let was_read = |delete: &KeptDelete| before.is_none_or(|shards| shards.includes(delete.key.as_ref()));
         let mut kept = self.parts.kept_deletes.of(self.parts.source);
-        kept.retain(|delete| !was_read(delete));
+        // Shards may have been gained since the candidate began: their deletes come with the next one.
+        kept.retain(|delete| !was_read(delete) && !self.is_of_other_shard(delete.key.as_ref()));
         if self.synced && !kept.is_empty() {
             for listener in &self.listeners {
                 listener.feed().push_kept_deletes(self.parts.source, kept.clone(), now);
@@ -150,7 +197,8 @@ impl InformerLoop {
         self.has_reflector = true;
         // Updates of the old reflector are older than the list, or the new watch sends them again.
         self.parts.updates = candidate.updates;
-        self.parts.store.set_shards(candidate.shards);
+        self.parts.store.set_shards(candidate.spec.shards);
+        self.parts.spec = candidate.spec;
         std::mem::replace(&mut self.parts.reflector, candidate.reflector).cancel();
     }
 

@@ -17,7 +17,7 @@ pub(crate) enum Control {
     /// Stop delivering to this listener.
     RemoveListener(ListenerHandle),
     /// As `RemoveListener`: another process delivers to it.
-    HandOver(ListenerHandle),
+    HandOver(ListenerHandle, oneshot::Sender<()>),
     /// Maintain the indexes of this plugin.
     AddFeed(IndexFeedHandle, oneshot::Sender<Result<(), IndexConflict>>),
     /// Stop maintaining them.
@@ -60,7 +60,10 @@ impl InformerLoop {
         match control {
             Control::AddListener(listener, beginning) => self.add_listener(listener, beginning),
             Control::RemoveListener(listener) => self.remove_listener(&listener),
-            Control::HandOver(listener) => self.hand_over(&listener),
+            Control::HandOver(listener, done) => {
+                self.hand_over(&listener);
+                let _ = done.send(());
+            }
             // A receiver that is gone does not need the answer.
             Control::AddFeed(feed, done) => drop(done.send(self.add_feed(feed))),
             Control::RemoveFeed(feed) => self.remove_feed(&feed),

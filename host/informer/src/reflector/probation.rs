@@ -19,12 +19,18 @@ use crate::informer_loop::Control;
 /// running reflector continues, and the next attempt follows after the back-off.
 pub(crate) const RECONFIGURE_HOLD_MAX: Duration = Duration::from_secs(60);
 
+/// The same while the objects of other shards are listed: 10 min. If a list that takes longer than the other limit were
+/// abandoned, handlers would never be called about these. What is paused meanwhile are the objects of one replica.
+pub(crate) const SHARDS_HOLD_MAX: Duration = Duration::from_secs(600);
+
 /// What a reflector on probation needs to pause the running one.
 #[derive(Clone)]
 pub(crate) struct ReflectorProbation {
     pub(crate) control: mpsc::UnboundedSender<Control>,
     /// Whether the list was submitted to the loop. From then on the loop decides.
     pub(crate) list_submitted: Arc<AtomicBool>,
+    /// How long the running one may be paused.
+    pub(crate) hold_max: Duration,
 }
 
 impl Reflector {
@@ -48,13 +54,13 @@ impl Reflector {
         let result = tokio::select! {
             biased;
             result = &mut fetch_state => result,
-            () = environment.sleep(RECONFIGURE_HOLD_MAX) => {
+            () = environment.sleep(probation.hold_max) => {
                 // The loop may have accepted a submitted list already: giving it up now would leave the source without
                 // a reflector.
                 if probation.list_submitted.load(Ordering::Relaxed) {
                     fetch_state.await
                 } else {
-                    Err(ListFailure::Failed(ApiError::TooSlow(RECONFIGURE_HOLD_MAX)))
+                    Err(ListFailure::Failed(ApiError::TooSlow(probation.hold_max)))
                 }
             }
         };

@@ -19,7 +19,9 @@ use crate::cluster_client::{ClusterClient, ClusterLink};
 use crate::environment::{BackgroundDropper, TokioEnvironment};
 use crate::informer_loop::{InformerLoop, LoopParts};
 use crate::metrics::{InformerMetrics, SourceMetrics};
-use crate::reflector::{Reflector, ReflectorOptions, ReflectorParts, ReflectorProbation};
+use crate::reflector::{
+    RECONFIGURE_HOLD_MAX, Reflector, ReflectorOptions, ReflectorParts, ReflectorProbation, SHARDS_HOLD_MAX,
+};
 use crate::source_name::{SourceName, log};
 use crate::spec::SourceSpec;
 use crate::status::{ReflectorState, StatusTracker, WatchListUse};
@@ -152,6 +154,7 @@ impl SharedInformer {
             name: Arc::clone(&name),
             source: source.id(),
             namespace: spec.namespace.clone(),
+            spec: SourceSpec::clone(&spec),
             fifo: fifo_of(&spec, &*environment),
             store,
             updates,
@@ -234,6 +237,10 @@ impl SharedInformer {
             probation: (generation != FIRST_GENERATION).then(|| ReflectorProbation {
                 control: self.control.clone(),
                 list_submitted: Arc::default(),
+                hold_max: match spec.shards {
+                    Some(_) => SHARDS_HOLD_MAX,
+                    None => RECONFIGURE_HOLD_MAX,
+                },
             }),
         });
         let end_guard = TaskEndGuard {

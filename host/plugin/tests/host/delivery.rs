@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use informant_cache::listener::Pause;
+use informant_cache::Division;
+use informant_cache::listener::{HeldShards, Pause};
 use informant_plugin_host::PluginState;
 use informant_spec::ReplayPolicy;
 use serde_json::{Value, json};
@@ -66,6 +67,32 @@ async fn thousand_events_within_interval_call_the_guest_twice() {
         (&lines[1]["event"], &lines[1]["version"]),
         (&json!("update"), &json!("1001"))
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_share_of_the_shards_has_its_share_of_calls() {
+    let world = World::new();
+    let plugin = world
+        .run("guest_recorder", json!({}), |spec| {
+            spec.is_divided = true;
+            spec.calls_per_second_max = Some(4);
+        })
+        .await;
+    let mut pods = world.pods("pods");
+    pods.attach(&plugin.listener());
+    idle(&world, &plugin).await;
+    let division = Division {
+        shards: 4,
+        ..Division::WHOLE
+    };
+    plugin.share_limits(Some(HeldShards {
+        division,
+        shards: [0].into_iter().collect(),
+    }));
+    let began = tokio::time::Instant::now();
+    pods.apply_all(&["a", "b", "c"].map(str::to_owned));
+    world.recorded(1, |line| line["name"] == "c").await;
+    assert!(began.elapsed() >= Duration::from_secs(2), "{:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]

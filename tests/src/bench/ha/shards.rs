@@ -7,6 +7,7 @@ use anyhow::{Result, ensure};
 
 use super::Bench;
 use super::group::{Group, called_once};
+use super::model::{self, Comparison, Kill, Measured, Part};
 use super::rolling::wait_for_last_states;
 use crate::bench::cores::Cores;
 use crate::bench::figure::thousands;
@@ -16,7 +17,7 @@ use crate::bench::{subject, targets};
 use crate::cluster::Cluster;
 use crate::{guests, wait};
 
-const SHARDS: usize = 8;
+const SHARDS: u8 = 8;
 
 const REPLICAS: usize = 4;
 
@@ -37,13 +38,15 @@ const EVENTS_PER_SECOND: u32 = 500;
 /// Kills at each speed.
 const KILLS: u32 = 3;
 
-/// Measures all parts with `objects` pods, and prints them. Returns whether all meet the targets.
+/// Measures all parts with `objects` pods, and prints them, next to what the model computes. Returns whether all meet
+/// the targets.
 pub(in crate::bench) async fn measure(cores: &Cores, objects: u32) -> Result<bool> {
     println!(
         "\nshards: {SHARDS} on {REPLICAS} replicas, {} pods in {NAMESPACES} namespaces",
         thousands(f64::from(objects))
     );
     let mut is_met = true;
+    let mut measured = Measured::new(SHARDS, objects, NAMESPACES);
     for (hash, spread, most_cpu) in [
         ("mixed", Spread::Teams(NAMESPACES), targets::SHARD_SYNC_CPU),
         ("raw", Spread::Random(NAMESPACES), targets::RAW_SHARD_SYNC_CPU),
@@ -56,20 +59,29 @@ pub(in crate::bench) async fn measure(cores: &Cores, objects: u32) -> Result<boo
             load: Load::of(client, objects, spread),
             cluster,
         };
-        is_met &= parts(&bench, hash, most_cpu).await?;
+        is_met &= parts(&bench, hash, most_cpu, &mut measured).await?;
         if hash == "mixed" {
-            is_met &= events(&mut bench).await?;
-            is_met &= kills(&bench, "fast", targets::FAST_SHARD_SECONDS).await?;
-            is_met &= kills(&bench, "normal", targets::SHARD_SECONDS).await?;
-            is_met &= grow_and_shrink(&mut bench).await?;
+            is_met &= events(&mut bench, &mut measured).await?;
+            is_met &= kills(&bench, "fast", targets::FAST_SHARD_SECONDS, &mut measured).await?;
+            is_met &= kills(&bench, "normal", targets::SHARD_SECONDS, &mut measured).await?;
+            is_met &= grow_and_shrink(&mut bench, &mut measured).await?;
         }
     }
+    let lines: Vec<String> = model::compare(&measured).iter().map(Comparison::line).collect();
+    println!("computed by the model, which has no targets:\n{}", lines.join("\n"));
     Ok(is_met)
 }
 
 impl Bench {
-    /// A group that has grown to so many replicas, one after the other, and has equal shares.
-    async fn divided(&self, name: &str, ha: &str, replicas: usize, plugin: &str) -> Result<Group> {
+    /// A group that has grown to so many replicas, one after the other, and has equal shares. `measured` receives how
+    /// long that took.
+    async fn divided(
+        &self,
+        (name, ha): (&str, &str),
+        replicas: usize,
+        plugin: &str,
+        measured: &mut Measured,
+    ) -> Result<Group> {
         let component = guests::component("guest-measured")?;
         let config = subject::config_of("", &component, plugin);
         let ha = format!("shards = {SHARDS}\n{ha}");
@@ -77,7 +89,10 @@ impl Bench {
         for _ in 0..replicas {
             group.add(&self.cores, &self.cluster, (name, &ha), &config).await?;
         }
+        let ready = Instant::now();
         shared(&group).await?;
+        let seconds = ready.elapsed().as_secs_f64();
+        measured.equal_shares.push((u32::try_from(replicas)?, seconds));
         Ok(group)
     }
 }
@@ -89,7 +104,7 @@ async fn shared(group: &Group) -> Result<()> {
         for replica in &group.replicas {
             held.push(replica.shards().await.map_err(|error| format!("{error:#}"))?);
         }
-        let share = SHARDS / group.replicas.len();
+        let share = usize::from(SHARDS) / group.replicas.len();
         held.iter()
             .all(|held| *held == share)
             .then_some(())
@@ -99,14 +114,16 @@ async fn shared(group: &Group) -> Result<()> {
 }
 
 /// Compares the largest replica with one process that has everything.
-async fn parts(bench: &Bench, hash: &str, most_cpu: f64) -> Result<bool> {
-    let whole = bench.divided(&format!("whole-{hash}"), "", 1, "").await?;
+async fn parts(bench: &Bench, hash: &str, most_cpu: f64, measured: &mut Measured) -> Result<bool> {
+    let began = Instant::now();
+    let name = format!("whole-{hash}");
+    let whole = bench.divided((&name, ""), 1, "", measured).await?;
     called_once(&whole.replicas[0], bench.load.objects()).await?;
+    measured.whole_seconds.get_or_insert(began.elapsed().as_secs_f64());
     tokio::time::sleep(SETTLED).await;
     let whole = whole.replicas[0].usage()?;
-    let mut group = bench
-        .divided(&format!("parts-{hash}"), &format!("hash = {hash:?}"), REPLICAS, "")
-        .await?;
+    let (name, ha) = (format!("parts-{hash}"), format!("hash = {hash:?}"));
+    let mut group = bench.divided((&name, &ha), REPLICAS, "", measured).await?;
     // The first one has had everything for a while, until the others came.
     group.end(0, "TERM").await?;
     group.start_again(0).await?;
@@ -118,6 +135,12 @@ async fn parts(bench: &Bench, hash: &str, most_cpu: f64) -> Result<bool> {
     }
     let memory = parts.iter().map(|part| part.resident_bytes).fold(0.0, f64::max) / whole.resident_bytes;
     let cpu = parts[0].cpu.as_secs_f64() / whole.cpu.as_secs_f64();
+    measured.parts.push(Part {
+        replicas: u32::try_from(REPLICAS)?,
+        selects: hash == "raw",
+        memory_ratio: memory,
+        cpu_ratio: cpu,
+    });
     let (small, cheap) = (memory <= targets::SHARD_MEMORY, cpu <= most_cpu);
     println!(
         "hash = {hash:?}: memory {:.0} MiB of one process with everything; the largest replica has {memory:.2} of it (at \
@@ -132,10 +155,11 @@ async fn parts(bench: &Bench, hash: &str, most_cpu: f64) -> Result<bool> {
 }
 
 /// The CPU of a handled event, of two replicas together, compared with that of one.
-async fn events(bench: &mut Bench) -> Result<bool> {
+async fn events(bench: &mut Bench, measured: &mut Measured) -> Result<bool> {
     let mut per_event = Vec::new();
     for replicas in [1, 2] {
-        let group = bench.divided(&format!("events-{replicas}"), "", replicas, "").await?;
+        let name = format!("events-{replicas}");
+        let group = bench.divided((&name, ""), replicas, "", measured).await?;
         tokio::time::sleep(SETTLED).await;
         let before = cpu(&group)?;
         let handled = calls(&group, "update").await?;
@@ -178,10 +202,9 @@ async fn calls(group: &Group, event: &str) -> Result<u64> {
 }
 
 /// Kills one of the replicas: until each object of its shards was called once more elsewhere.
-async fn kills(bench: &Bench, speed: &str, most_seconds: f64) -> Result<bool> {
-    let mut group = bench
-        .divided(&format!("kills-{speed}"), &format!("speed = {speed:?}"), REPLICAS, "")
-        .await?;
+async fn kills(bench: &Bench, speed: &str, most_seconds: f64, measured: &mut Measured) -> Result<bool> {
+    let (name, ha) = (format!("kills-{speed}"), format!("speed = {speed:?}"));
+    let mut group = bench.divided((&name, &ha), REPLICAS, "", measured).await?;
     let mut longest: f64 = 0.0;
     for kill in 0..KILLS {
         let number = kill as usize % REPLICAS;
@@ -200,6 +223,11 @@ async fn kills(bench: &Bench, speed: &str, most_seconds: f64) -> Result<bool> {
         group.start_again(number).await?;
         shared(&group).await?;
     }
+    measured.kills.push(Kill {
+        replicas: u32::try_from(REPLICAS)?,
+        is_fast: speed == "fast",
+        seconds: longest,
+    });
     let is_met = longest <= most_seconds;
     println!(
         "speed = {speed:?}: one of {REPLICAS} killed {KILLS} times: at most {longest:.2} s until each object of its shards \
@@ -218,9 +246,9 @@ async fn calls_but(group: &Group, number: usize) -> Result<u64> {
 }
 
 /// From one replica to four and to two, under load.
-async fn grow_and_shrink(bench: &mut Bench) -> Result<bool> {
+async fn grow_and_shrink(bench: &mut Bench, measured: &mut Measured) -> Result<bool> {
     let config = "config = { each = true }\n";
-    let mut group = bench.divided("grows", "", 1, config).await?;
+    let mut group = bench.divided(("grows", ""), 1, config, measured).await?;
     let before = calls(&group, "add").await?;
     let began = Instant::now();
     let (cores, component) = (bench.cores.clone(), guests::component("guest-measured")?);

@@ -30,6 +30,7 @@ impl Checker {
         };
         let mut findings = Vec::new();
         findings.extend(self.invented(&running));
+        findings.extend(self.of_another_part(*id, &running));
         let key = (object.namespace.clone(), object.name.clone());
         self.forget_unknowable(*id, &key);
         self.forget_newer(*id, &key, object);
@@ -42,7 +43,7 @@ impl Checker {
         if !left && !may_go_back {
             findings.extend(stale(&running, call.stored));
         }
-        findings.extend(self.badly_marked(informer, &running, may_go_back));
+        findings.extend(self.badly_marked((*id, informer), &running, may_go_back));
         findings.extend(self.deletes_the_living(informer, &running));
         findings.extend(self.known_before(*id, &running));
         // Before and after a restore, states have the same versions.
@@ -127,7 +128,7 @@ impl Checker {
 
     /// A delete is marked unless it has its final state: the removed one, or the one in which the object left the
     /// selection. It has it if the watch showed the delete.
-    fn badly_marked(&self, informer: u32, call: &Running, may_go_back: bool) -> Option<Finding> {
+    fn badly_marked(&self, (id, informer): (u32, u32), call: &Running, may_go_back: bool) -> Option<Finding> {
         if call.kind != EventKind::Delete || call.reason == "reconfigured" {
             return None;
         }
@@ -135,6 +136,8 @@ impl Checker {
         // An object that left the selection or a restored history unseen, came back and was deleted may be delivered as
         // the first of these.
         let once = !self.ever_reconfigured(informer) && !self.ever_selected_by_state(informer) && !may_go_back;
+        // The watch that showed it may have been replaced by one of other shards.
+        let once = once && !self.is_divided(id);
         if call.unknown && once && was_shown() {
             let message = format!(
                 "received {} as the delete of an unknown state, but its watch showed it",
@@ -185,6 +188,8 @@ impl Checker {
             return Some((Clause::Resumable, message));
         }
         if !handler.receives_every_state
+            // A list of other shards may merge what the watch shows.
+            || self.is_divided(id)
             || call.reason != "watch"
             || call.unknown
             || accepted.version >= call.object.version

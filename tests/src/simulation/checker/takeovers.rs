@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-use super::super::history::{Ended, Entry, EventKind, ObjectVersion};
+use super::super::history::{Ended, Entry, EventKind, ObjectVersion, PARTS, Part};
 use super::{Checker, Clause, Key, KeyState, Running};
 
 /// The reason of a call by which a replica continues what another one did.
@@ -33,6 +33,8 @@ pub(super) struct Takeover {
     at: u64,
     continues: bool,
     watermarks: BTreeMap<String, u64>,
+    /// What it is called about, if the objects are divided.
+    pub(super) part: Option<Part>,
     /// The keys of which a delete was handed out.
     deleted: BTreeSet<Key>,
     /// What was accepted because of the takeover: incarnations, and whether it was the delete.
@@ -85,6 +87,7 @@ impl Checker {
             after,
             continues,
             watermarks,
+            part,
         } = entry
         else {
             return;
@@ -102,6 +105,7 @@ impl Checker {
             at: self.now,
             continues: *continues,
             watermarks: watermarks.clone(),
+            part: *part,
             ..Takeover::default()
         });
         let inherit = |(key, state): (Key, KeyState)| {
@@ -136,12 +140,18 @@ impl Checker {
         let informer = handler.informer;
         let is_unknowable = |object: &ObjectVersion| {
             let ended = self.takeovers.ended.get(&object.uid);
-            let is_held = self.takeovers.held.contains(&(informer, object.uid.clone()))
-                || self
-                    .shown
-                    .iter()
-                    .any(|(of, shown)| *of == informer && shown.uid == object.uid);
-            ended.is_some_and(|ended| !is_held || ended + KEPT_NS < takeover.at)
+            let is_known = match takeover.part {
+                // It forgets the objects of shards that move.
+                Some(_) => self.deletes_shown.contains(&(informer, object.uid.clone())),
+                None => {
+                    self.takeovers.held.contains(&(informer, object.uid.clone()))
+                        || self
+                            .shown
+                            .iter()
+                            .any(|(of, shown)| *of == informer && shown.uid == object.uid)
+                }
+            };
+            ended.is_some_and(|ended| !is_known || ended + KEPT_NS < takeover.at)
         };
         if state.is_of_other_replica {
             state
@@ -157,6 +167,20 @@ impl Checker {
         if let Some(state) = state.filter(|state| state.is_of_other_replica) {
             state.accepted.take_if(|(_, accepted)| born(object) < born(accepted));
         }
+    }
+
+    /// Whether the handler is called about a part of the objects.
+    pub(super) fn is_divided(&self, id: u32) -> bool {
+        let takeover = self.handlers.get(&id).and_then(|handler| handler.takeover.as_ref());
+        takeover.is_some_and(|takeover| takeover.part.is_some())
+    }
+
+    /// A call about an object of a part that the handler is not called about.
+    pub(super) fn of_another_part(&self, id: u32, call: &Running) -> Option<(Clause, String)> {
+        let part = self.handlers.get(&id)?.takeover.as_ref()?.part?;
+        let object = &call.object;
+        let message = || format!("received {object}, which is not in part {}", part.number);
+        (!part.covers(&object.namespace, &object.name)).then(|| (Clause::OneReplicaActs, message()))
     }
 
     /// What a handler does after another one has begun in its place.
@@ -227,6 +251,12 @@ impl Checker {
                 "at rest {acting:?} are called, and {:?} have begun last",
                 self.takeovers.acting
             );
+            self.violate(at, Clause::OneReplicaActs, message);
+        }
+        let of_part = |id: &u32| self.handlers.get(id)?.takeover.as_ref()?.part;
+        let parts: BTreeSet<u8> = acting.iter().filter_map(of_part).map(|part| part.number).collect();
+        if !parts.is_empty() && parts.len() < usize::from(PARTS) {
+            let message = format!("at rest only the parts {parts:?} have a holder");
             self.violate(at, Clause::OneReplicaActs, message);
         }
         for id in acting {

@@ -9,20 +9,22 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use informant_cache::listener::{
-    Beginning, Delivery, DeliveryOutcome, DeliveryToken, ListenerOptions, NextDelivery, Notification, Pause, Takeover,
+    Beginning, Delivery, DeliveryOutcome, DeliveryToken, Ledger, ListenerOptions, NextDelivery, Notification, Pause,
+    Takeover,
 };
 use informant_cache::{Environment, ListenerHandle, Moment, SourceInfo};
-use informant_lease::Gate;
-use informant_object::KeyRef;
-use informant_state::{EventEnd, KeySpace, OnStart};
+use informant_informer::SharedInformer;
+use informant_object::{KeyRef, SourceId};
+use informant_state::{EventEnd, HeldChanges, KeySpace, OnStart};
 use tokio::sync::{Notify, oneshot, watch};
 
-use super::super::history::Entry;
+use super::super::history::{Entry, Part};
 use super::super::process::versions_in;
 use super::super::recorder::{CallRecorder, Script, ScriptedResult};
 use super::super::rng::Rng;
 use super::super::watched::Watched;
 use super::super::world::{World, locked};
+use super::gate::ProcessGate;
 use super::life::{Life, ProcessEnvironment};
 use super::shared::Shared;
 
@@ -54,25 +56,8 @@ pub(super) type Watermarks = BTreeMap<String, u64>;
 #[derive(Default)]
 pub(super) struct Terms {
     ever: AtomicU32,
-    /// By handler, its last term.
-    last: Mutex<BTreeMap<&'static str, u32>>,
-}
-
-/// The gate of all effects of a process, as in the daemon: of the term in which its handlers act.
-pub(super) struct ProcessGate {
-    pub(super) gate: Gate,
-    /// Zero: they stand by.
-    pub(super) epoch: AtomicU32,
-    pub(super) environment: Arc<ProcessEnvironment>,
-}
-
-impl ProcessGate {
-    /// Until when a request that begins now must have ended; none: it must not begin.
-    fn request_end(&self) -> Option<Moment> {
-        let permit = self.gate.permit(self.environment.boot_now())?;
-        let remaining = permit.remaining(self.environment.boot_now());
-        (permit.epoch == self.epoch.load(Ordering::Relaxed)).then(|| self.environment.now() + remaining)
-    }
+    /// By handler, and part if they are divided, its last term.
+    last: Mutex<BTreeMap<(&'static str, Option<Part>), u32>>,
 }
 
 pub(super) struct ReplicaHandler {
@@ -87,11 +72,15 @@ pub(super) struct ReplicaHandler {
     options: ListenerOptions,
     rng: Mutex<Rng>,
     term: Mutex<Option<Arc<Term>>>,
+    /// Held while it comes to stand by.
+    standing_by: tokio::sync::Mutex<()>,
 }
 
 /// The time in which a handler is called.
 pub(super) struct Term {
-    recorder: Arc<CallRecorder>,
+    world: Arc<World>,
+    /// Of all objects, or of each part that it is called about.
+    recorders: Mutex<BTreeMap<Option<Part>, Arc<CallRecorder>>>,
     listener: ListenerHandle,
     environment: Arc<ProcessEnvironment>,
     gate: Arc<ProcessGate>,
@@ -129,28 +118,21 @@ impl ReplicaHandler {
             options,
             rng: Mutex::new(rng),
             term: Mutex::default(),
+            standing_by: tokio::sync::Mutex::default(),
         }
     }
 
-    /// Begins a term in place of another process; `predecessor`: what that has published, if there was one.
-    pub(super) fn act(&self, predecessor: Option<&Watermarks>, shared: &Arc<Shared>, script: Script) {
-        let id = TERM_FIRST + self.terms.ever.fetch_add(1, Ordering::Relaxed);
-        let recorder = CallRecorder::register(&self.world, &self.watched, id, script, &self.options, false);
-        let continues = self.on_start == OnStart::Continue;
-        let after = locked(&self.terms.last).insert(self.name, id);
-        let watermark = |info: &SourceInfo| predecessor.and_then(|watermarks| watermarks.get(&scope(info)).copied());
-        let sources = self.watched.named.sources();
-        let watermarks = sources
-            .iter()
-            .filter_map(|source| Some((scope(source.info()), watermark(source.info())?)));
-        self.world.record(Entry::TookOver {
-            handler: id,
-            after,
-            continues,
-            watermarks: watermarks.collect(),
-        });
+    /// Begins a term in place of another process; `predecessor`: what that has published, if there was one. Without
+    /// `parts` it is called about all objects, and keeps something in `shared` state.
+    pub(super) fn act(&self, parts: &[Part], predecessor: Option<&Watermarks>, shared: Option<&Arc<Shared>>) {
+        let parts: Vec<Option<Part>> = match parts {
+            [] => vec![None],
+            parts => parts.iter().copied().map(Some).collect(),
+        };
+        let recorders = parts.into_iter().map(|part| (part, self.record(part, predecessor)));
         let term = Arc::new(Term {
-            recorder: Arc::new(recorder),
+            world: Arc::clone(&self.world),
+            recorders: Mutex::new(recorders.collect()),
             listener: self.listener.clone(),
             environment: Arc::clone(&self.environment),
             gate: Arc::clone(&self.gate),
@@ -167,22 +149,44 @@ impl ReplicaHandler {
             .named
             .begin_listener(self.listener.clone(), |info| match predecessor {
                 None => Beginning::Start,
-                Some(_) => {
-                    let takeover = Takeover {
-                        watermark: watermark(info),
-                        all_objects: !continues,
-                    };
-                    // They are not kept in shared state here.
-                    Beginning::Takeover(takeover, None)
-                }
+                // They are not kept in shared state here.
+                Some(watermarks) => Beginning::Takeover(self.takeover(Some(watermarks), info), None),
             });
         begun.expect("the informer runs");
-        let (rng, shared, name) = (locked(&self.rng).split(), Arc::clone(shared), self.name);
+        let (rng, shared, name) = (locked(&self.rng).split(), shared.cloned(), self.name);
         let run = async move {
-            term.run(&shared, name, rng).await;
+            term.run(shared.as_deref(), name, rng).await;
             term.is_quiet.send_replace(true);
         };
         self.environment.spawn("replica's handler", Box::pin(run));
+    }
+
+    /// Records that it is called from now on, about a part of the objects or about all.
+    pub(super) fn record(&self, part: Option<Part>, predecessor: Option<&Watermarks>) -> Arc<CallRecorder> {
+        let id = TERM_FIRST + self.terms.ever.fetch_add(1, Ordering::Relaxed);
+        let script = script(&mut locked(&self.rng));
+        let recorder = CallRecorder::register(&self.world, &self.watched, id, script, &self.options, false);
+        let sources = self.watched.named.sources();
+        let watermark = |source: &Arc<SharedInformer>| {
+            let takeover = self.takeover(predecessor, source.info());
+            Some((scope(source.info()), takeover.watermark?))
+        };
+        self.world.record(Entry::TookOver {
+            handler: id,
+            after: locked(&self.terms.last).insert((self.name, part), id),
+            continues: self.on_start == OnStart::Continue,
+            watermarks: sources.iter().filter_map(watermark).collect(),
+            part,
+        });
+        Arc::new(recorder)
+    }
+
+    /// How it continues with a source.
+    pub(super) fn takeover(&self, predecessor: Option<&Watermarks>, source: &SourceInfo) -> Takeover {
+        Takeover {
+            watermark: predecessor.and_then(|watermarks| watermarks.get(&scope(source)).copied()),
+            all_objects: self.on_start == OnStart::Replay,
+        }
     }
 
     /// Ends the term: calls that run are aborted, none begins, and nothing has an effect any more.
@@ -196,6 +200,7 @@ impl ReplicaHandler {
 
     /// Ends the term, and waits until nothing of it runs.
     pub(super) async fn stand_by(&self) {
+        let _standing_by = self.standing_by.lock().await;
         self.end_term();
         let Some(term) = locked(&self.term).take() else { return };
         // The sender lives as long as the term.
@@ -208,9 +213,9 @@ impl ReplicaHandler {
     }
 
     /// What is queued is left to the process that acts next. In standby.
-    pub(super) fn detach(&self) {
+    pub(super) async fn detach(&self) {
         self.listener.control().hand_over_timers();
-        self.watched.named.hand_over(&self.listener);
+        self.watched.named.hand_over(&self.listener).await;
     }
 
     /// Makes no further call, waits until those that run have ended, with their writes, and stands by.
@@ -223,10 +228,11 @@ impl ReplicaHandler {
         self.stand_by().await;
     }
 
-    pub(super) fn watermarks(&self) -> Watermarks {
+    /// Of each source, what the ledger says.
+    pub(super) fn watermarks(&self, of: impl Fn(&Ledger, SourceId) -> Option<u64>) -> Watermarks {
         let sources = self.watched.named.sources();
-        let watermark = |source: &Arc<informant_informer::SharedInformer>| {
-            let watermark = self.listener.ledger().watermark(source.source())?;
+        let watermark = |source: &Arc<SharedInformer>| {
+            let watermark = of(self.listener.ledger(), source.source())?;
             Some((scope(source.info()), watermark))
         };
         sources.iter().filter_map(watermark).collect()
@@ -240,23 +246,45 @@ impl ReplicaHandler {
         self.name
     }
 
+    pub(super) fn listener(&self) -> &ListenerHandle {
+        &self.listener
+    }
+
+    pub(super) fn gate(&self) -> &Arc<ProcessGate> {
+        &self.gate
+    }
+
+    pub(super) fn watched(&self) -> &Arc<Watched> {
+        &self.watched
+    }
+
     /// The term in which it acts.
-    pub(super) fn term(&self) -> Option<u32> {
-        let term = locked(&self.term);
-        let acts = |term: &&Arc<Term>| !term.is_over.load(Ordering::Relaxed);
-        term.as_ref().filter(acts).map(|term| term.recorder.id)
+    pub(super) fn term(&self) -> Option<Arc<Term>> {
+        let term = locked(&self.term).clone();
+        term.filter(|term| !term.is_over.load(Ordering::Relaxed))
     }
 
     /// At rest: records what it has kept.
     pub(super) fn record_rest(&self) {
-        let term = locked(&self.term).clone();
-        let Some(term) = term else { return };
+        let Some(term) = self.term() else { return };
         if let Some(keys) = &*locked(&term.keys) {
-            self.world.record(Entry::Kept {
-                handler: term.recorder.id,
-                values: versions_in(keys),
+            let values = versions_in(keys);
+            let handlers = term.handlers().into_iter();
+            handlers.for_each(|handler| {
+                let values = values.clone();
+                self.world.record(Entry::Kept { handler, values });
             });
         }
+    }
+}
+
+/// How it behaves in a term.
+fn script(rng: &mut Rng) -> Script {
+    Script {
+        call_ms_max: rng.pick(&[0, 5, 100, 1_000]),
+        fails_percent: rng.pick(&[0, 0, 30]),
+        refuses_percent: rng.pick(&[0, 0, 0, 5]),
+        ..Script::default()
     }
 }
 
@@ -266,45 +294,63 @@ fn scope(info: &SourceInfo) -> String {
 }
 
 impl Term {
-    async fn run(self: &Arc<Self>, shared: &Shared, name: &'static str, mut rng: Rng) {
+    /// The numbers under which it is called.
+    pub(super) fn handlers(&self) -> Vec<u32> {
+        let recorders = locked(&self.recorders);
+        recorders.values().map(|recorder| recorder.id).collect()
+    }
+
+    /// It is called about these parts from now on, or no longer.
+    pub(super) fn set_recorder(&self, part: Part, recorder: Option<Arc<CallRecorder>>) {
+        match recorder {
+            Some(recorder) => drop(locked(&self.recorders).insert(Some(part), recorder)),
+            None => drop(locked(&self.recorders).remove(&Some(part))),
+        }
+    }
+
+    /// As whom it is called about an object. About one of no part of its own, as another one: the history shows it.
+    fn recorder(&self, key: Option<KeyRef<'_>>) -> Option<Arc<CallRecorder>> {
+        let recorders = locked(&self.recorders);
+        let covers = |part: &Option<Part>| {
+            let is_in = |(part, key): (Part, KeyRef<'_>)| part.covers(key.namespace, key.name);
+            part.zip(key).is_none_or(is_in)
+        };
+        let own = recorders.iter().find(|(part, _)| covers(part));
+        own.or(recorders.first_key_value())
+            .map(|(_, recorder)| Arc::clone(recorder))
+    }
+
+    async fn run(self: &Arc<Self>, shared: Option<&Shared>, name: &'static str, mut rng: Rng) {
         let woken = Arc::new(Notify::new());
         let notify = woken.clone();
         self.listener
             .consumer()
             .set_waker(Arc::new(move || notify.notify_one()));
-        // As an instance, which is created with them.
-        let keys = tokio::select! {
-            biased;
-            () = self.ends.notified() => return,
-            keys = shared.keys(name) => keys,
+        let keys = match shared {
+            Some(shared) => {
+                let Some(keys) = self.find(shared, name).await else {
+                    return;
+                };
+                Some(keys)
+            }
+            None => None,
         };
-        let Some(keys) = keys else { return };
-        self.recorder.world.record(Entry::Found {
-            handler: self.recorder.id,
-            values: versions_in(&keys),
-        });
-        *locked(&self.keys) = Some(keys.clone());
         let mut calls = FuturesUnordered::new();
         while !self.is_over.load(Ordering::Relaxed) {
             let now = self.environment.now();
-            let next = match self.gate.request_end() {
-                None => NextDelivery::WaitUntil(now + GATE_PAUSE),
-                Some(_) if calls.len() < CALLS_AT_ONCE_MAX => self.listener.consumer().next(now),
-                Some(_) => NextDelivery::Idle,
+            let next = match self.gate.is_open() {
+                false => NextDelivery::WaitUntil(now + GATE_PAUSE),
+                true if calls.len() < CALLS_AT_ONCE_MAX => self.listener.consumer().next(now),
+                true => NextDelivery::Idle,
             };
             let wait = match next {
-                NextDelivery::Deliver(delivery) => {
-                    locked(&self.open).insert(delivery.token);
-                    let Delivery {
-                        notification,
-                        reason,
-                        source,
-                        ..
-                    } = &delivery;
-                    self.recorder.begin(notification, *reason, *source, 0);
-                    calls.push(self.call(delivery, &keys, rng.split()));
-                    continue;
-                }
+                NextDelivery::Deliver(delivery) => match self.begin(&delivery) {
+                    Ok(recorder) => {
+                        calls.push(self.call(delivery, recorder, keys.as_ref(), rng.split()));
+                        continue;
+                    }
+                    Err(wait) => wait,
+                },
                 NextDelivery::WaitUntil(moment) => moment.since(now),
                 NextDelivery::Idle => Duration::from_secs(86_400),
                 NextDelivery::Closed => return,
@@ -319,45 +365,106 @@ impl Term {
         }
     }
 
-    async fn call(self: &Arc<Self>, delivery: Delivery, keys: &KeySpace, mut rng: Rng) {
-        let pause = Duration::from_millis(self.recorder.call_ms(&mut rng));
+    /// What it has kept in earlier terms, as an instance is created with it. None if the term ends before.
+    async fn find(&self, shared: &Shared, name: &str) -> Option<KeySpace> {
+        let keys = tokio::select! {
+            biased;
+            () = self.ends.notified() => None,
+            keys = shared.keys(name) => keys,
+        }?;
+        for handler in self.handlers() {
+            let values = versions_in(&keys);
+            self.world.record(Entry::Found { handler, values });
+        }
+        *locked(&self.keys) = Some(keys.clone());
+        Some(keys)
+    }
+
+    /// A call begins, unless its gate is closed: then it has to wait that long.
+    fn begin(&self, delivery: &Delivery) -> Result<Arc<CallRecorder>, Duration> {
+        let is_open = match delivery.key() {
+            Some(key) => self.gate.request_end(key).is_some(),
+            None => true,
+        };
+        let Some(recorder) = self.recorder(delivery.key()).filter(|_| is_open) else {
+            self.listener
+                .consumer()
+                .interrupted(delivery.token, self.environment.now());
+            return Err(GATE_PAUSE);
+        };
+        locked(&self.open).insert(delivery.token);
+        let Delivery {
+            notification,
+            reason,
+            source,
+            ..
+        } = delivery;
+        // Which shard the end of a list is of is not known.
+        if delivery.key().is_some() || locked(&self.recorders).contains_key(&None) {
+            recorder.begin(notification, *reason, *source, 0);
+        }
+        Ok(recorder)
+    }
+
+    async fn call(
+        self: &Arc<Self>,
+        delivery: Delivery,
+        recorder: Arc<CallRecorder>,
+        keys: Option<&KeySpace>,
+        mut rng: Rng,
+    ) {
+        let pause = Duration::from_millis(recorder.call_ms(&mut rng));
         if !pause.is_zero() {
             self.environment.sleep(pause).await;
         }
+        let Some(key) = delivery.key() else {
+            return match self.gate.is_open() {
+                true => self.done(delivery.token, DeliveryOutcome::Ok),
+                false => {}
+            };
+        };
         // What it did is dropped: the process that acts receives the event.
-        if self.gate.request_end().is_none() {
+        if self.gate.request_end(key).is_none() {
             return;
         }
-        let Some(key) = delivery.key() else {
-            return self.done(delivery.token, DeliveryOutcome::Ok);
-        };
         let defers = rng.percent(DEFERS_PERCENT);
         if defers {
-            self.recorder.defer(key);
+            recorder.defer(key);
         }
-        let result = self.recorder.draw_result(key, &mut rng);
-        self.recorder.end(key, &result);
+        let result = recorder.draw_result(key, &mut rng);
+        recorder.end(key, &result);
         match result {
             ScriptedResult::Ok if defers => {
-                let held = keys.hold(change_of(&delivery));
-                if self.write(key, &mut rng).await {
-                    held.end(self.end_of(&delivery));
+                let held = keys.map(|keys| keys.hold(change_of(&delivery)));
+                if self.write(&recorder, key, &mut rng).await {
+                    self.ended(held, &delivery);
                 }
             }
-            ScriptedResult::Ok => keys.commit(change_of(&delivery), Some(self.end_of(&delivery))),
+            ScriptedResult::Ok => match keys {
+                Some(keys) => keys.commit(change_of(&delivery), Some(self.end_of(&delivery))),
+                None => self.done(delivery.token, DeliveryOutcome::Ok),
+            },
             ScriptedResult::Panic => self.done(delivery.token, DeliveryOutcome::Trapped("scripted".into())),
             ScriptedResult::Fail(error) => self.done(delivery.token, error.into()),
         }
     }
 
+    /// The writes of a call were made.
+    fn ended(self: &Arc<Self>, held: Option<HeldChanges>, delivery: &Delivery) {
+        match held {
+            Some(held) => held.end(self.end_of(delivery)),
+            None => self.done(delivery.token, DeliveryOutcome::Ok),
+        }
+    }
+
     /// Makes the write that a call has deferred, again if its time is over. Returns false once it must not be made.
-    async fn write(&self, key: KeyRef<'_>, rng: &mut Rng) -> bool {
+    async fn write(&self, recorder: &Arc<CallRecorder>, key: KeyRef<'_>, rng: &mut Rng) -> bool {
         // It waits for its turn.
         self.environment
-            .sleep(Duration::from_millis(self.recorder.write_ms(rng)))
+            .sleep(Duration::from_millis(recorder.write_ms(rng)))
             .await;
-        while let Some(request_end) = self.gate.request_end() {
-            if self.request(key, request_end, rng).await {
+        while let Some(request_end) = self.gate.request_end(key) {
+            if self.request(recorder, key, request_end, rng).await {
                 return true;
             }
         }
@@ -365,7 +472,7 @@ impl Term {
     }
 
     /// Sends a write. Returns whether it has arrived in time.
-    async fn request(&self, key: KeyRef<'_>, request_end: Moment, rng: &mut Rng) -> bool {
+    async fn request(&self, recorder: &Arc<CallRecorder>, key: KeyRef<'_>, request_end: Moment, rng: &mut Rng) -> bool {
         let mut way = || Duration::from_millis(rng.pick(&WAY_MS));
         let (there, back) = (way(), way());
         let request = Request {
@@ -373,7 +480,7 @@ impl Term {
             is_cancelled: Arc::default(),
         };
         let (answered, answer) = oneshot::channel();
-        let (recorder, key) = (Arc::clone(&self.recorder), key.to_key());
+        let (recorder, key) = (Arc::clone(recorder), key.to_key());
         let (is_cancelled, environment) = (
             Arc::clone(&request.is_cancelled),
             Arc::clone(&recorder.world.environment),
@@ -388,10 +495,7 @@ impl Term {
                 let _ = answered.send(());
             }
         };
-        self.recorder
-            .world
-            .environment
-            .spawn("scripted write", Box::pin(flight));
+        self.world.environment.spawn("scripted write", Box::pin(flight));
         let has_arrived = answer.await.is_ok();
         drop(request);
         has_arrived

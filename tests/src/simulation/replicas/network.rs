@@ -97,11 +97,11 @@ impl Network {
         state.terms
     }
 
-    /// Somebody deletes the Lease that says who acts.
-    pub(super) fn delete_lease(&self) {
-        let mut state = locked(&self.state);
-        if let Some(seen) = state.leases.delete(&LeaseName::Shard(0)) {
-            state.show(&LeaseName::Shard(0), &seen);
+    /// Somebody deletes the Lease that says who acts for a shard.
+    pub(super) fn delete_lease(&self, shard: u8) {
+        let (mut state, name) = (locked(&self.state), LeaseName::Shard(shard));
+        if let Some(seen) = state.leases.delete(&name) {
+            state.show(&name, &seen);
         }
     }
 

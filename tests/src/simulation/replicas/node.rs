@@ -2,8 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use informant_cache::{Environment, Moment};
-use informant_lease::{Gate, LeaseContent, LeaseTimes, MemberRecord, ReplicaInput, ReplicaLeases, Standing};
+use informant_cache::{Division, Environment, Moment};
+use informant_lease::{
+    Election, Gate, Layout, LeaseContent, LeaseTimes, MemberRecord, ReplicaInput, ReplicaLeases, Standing,
+};
 use tokio::sync::{Notify, mpsc, watch};
 
 use super::super::world::locked;
@@ -26,19 +28,29 @@ pub(super) struct Node {
 /// What its process follows.
 #[derive(Clone, PartialEq)]
 pub(super) struct Status {
+    /// The first one is there.
+    pub(super) shards: Vec<ShardStatus>,
+    pub(super) has_ended: bool,
+}
+
+/// What it follows of a shard.
+#[derive(Clone, PartialEq)]
+pub(super) struct ShardStatus {
+    pub(super) shard: u8,
     pub(super) standing: Standing,
     /// The Lease as it was last observed.
     pub(super) content: Option<LeaseContent>,
     /// As it was when this process acquired it.
     pub(super) predecessor: Option<LeaseContent>,
-    pub(super) has_ended: bool,
+    /// To which it belongs in the term of this process.
+    pub(super) layout: Option<Layout>,
 }
 
 impl Node {
     /// Starts the machines of process `number` on `host`.
     pub(super) fn start(
         (host, number, version): (usize, usize, &str),
-        times: LeaseTimes,
+        (times, division): (LeaseTimes, Option<Division>),
         environment: &Arc<ProcessEnvironment>,
         network: &Arc<Network>,
     ) -> Arc<Self> {
@@ -53,7 +65,7 @@ impl Node {
             address: "".into(),
         };
         let now = environment.boot_now();
-        let machines = ReplicaLeases::new(now, (identity, pod), times, None, record);
+        let machines = ReplicaLeases::new(now, (identity, pod), times, division, record);
         let status = Status::of(&machines);
         let node = Arc::new(Self {
             host,
@@ -70,20 +82,30 @@ impl Node {
         node
     }
 
-    pub(super) fn gate(&self) -> Gate {
-        locked(&self.machines).first().gate().clone()
+    /// The gate of a shard that is known.
+    pub(super) fn gate(&self, shard: u8) -> Gate {
+        let machines = locked(&self.machines);
+        machines.election(shard).expect("it is known").gate().clone()
     }
 
     pub(super) fn identity(&self) -> Arc<str> {
         Arc::clone(locked(&self.machines).identity())
     }
 
+    /// To which configuration watermarks belong.
+    pub(super) fn configuration(&self) -> String {
+        locked(&self.machines).layout().0.to_string()
+    }
+
     pub(super) fn watch(&self) -> watch::Receiver<Status> {
         self.status.subscribe()
     }
 
-    pub(super) fn standing(&self) -> Standing {
-        self.status.borrow().standing.clone()
+    /// It, or it may believe that it, acts.
+    pub(super) fn is_acting(&self) -> bool {
+        let acts =
+            |shard: &ShardStatus| matches!(shard.standing, Standing::Acting { .. } | Standing::HandingOver { .. });
+        self.status.borrow().shards.iter().any(acts)
     }
 
     pub(super) fn input(&self, input: ReplicaInput) {
@@ -130,12 +152,21 @@ impl Node {
 
 impl Status {
     fn of(machines: &ReplicaLeases) -> Self {
-        let election = machines.first();
-        Self {
+        let of_shard = |(shard, election): (u8, &Election)| ShardStatus {
+            shard,
             standing: election.standing(),
             content: election.lease().map(|lease| lease.content.clone()),
             predecessor: election.predecessor().cloned(),
+            layout: election.term_layout(),
+        };
+        Self {
+            shards: machines.elections().map(of_shard).collect(),
             has_ended: machines.has_ended(),
         }
+    }
+
+    /// That of all the work, if it is not divided.
+    pub(super) fn first(&self) -> &ShardStatus {
+        &self.shards[0]
     }
 }

@@ -44,7 +44,7 @@ async fn away_and_back(stage: Arc<Stage>) {
             .watermark
             .is_some_and(|watermark| versions[2] <= watermark && watermark < a)
     );
-    watched.named.hand_over(&handler.listener);
+    watched.named.hand_over(&handler.listener).await;
     let b = stage.delete("b").version;
     let c = stage.put("c", "B").version;
     stage.pass(1).await;

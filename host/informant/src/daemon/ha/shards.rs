@@ -36,6 +36,8 @@ pub(super) struct Shards {
     terms: ShardTerms,
     /// Those that are being handed over.
     ending: BTreeSet<u8>,
+    /// What this process has said last of those that it holds.
+    said: BTreeMap<u8, Watermarks>,
 }
 
 impl Shards {
@@ -51,6 +53,7 @@ impl Shards {
                 held: BTreeMap::new(),
             },
             ending: BTreeSet::new(),
+            said: BTreeMap::new(),
         }
     }
 
@@ -117,8 +120,24 @@ impl Shards {
         for shard in lost.iter() {
             self.gate.close_shard(shard);
             self.terms.held.remove(&shard);
+            self.said.remove(&shard);
         }
+        self.begin_stint();
+    }
+
+    /// Everything that plugins do ends, and they begin again where they were. What they have accepted must not come again
+    /// while a Lease says that they have: a successor would not repeat what follows it.
+    fn begin_stint(&mut self) {
         self.terms.stint += 1;
+        let held: Vec<u8> = self.terms.held.keys().copied().collect();
+        for shard in held {
+            let said = self.said.get(&shard).cloned().unwrap_or_default();
+            let accepted = self.accepted(shard).higher(said);
+            if let Some(term) = self.terms.held.get_mut(&shard) {
+                let before = term.predecessor.take().unwrap_or_default();
+                term.predecessor = Some(accepted.higher(before));
+            }
+        }
         self.plugins().for_each(|plugin| plugin.end_term());
     }
 
@@ -132,12 +151,12 @@ impl Shards {
         for shard in ended {
             self.gate.close_shard(shard);
             self.ending.remove(&shard);
+            self.said.remove(&shard);
             if self
                 .plugins()
                 .any(|plugin| plugin.listener().ledger().in_flight_elsewhere() > 0)
             {
-                self.terms.stint += 1;
-                self.plugins().for_each(|plugin| plugin.end_term());
+                self.begin_stint();
             }
         }
     }
@@ -157,6 +176,9 @@ impl Shards {
                 continue;
             }
             let predecessor = shard.predecessor.as_ref().map(|content| watermarks(content, &own));
+            // As for the Lease of all objects.
+            let has_kept_deletes = || self.registry.catalog().kept_deletes().stats().deletes > 0;
+            let predecessor = predecessor.or_else(|| has_kept_deletes().then(Watermarks::default));
             tracing::info!(
                 shard = number,
                 epoch,
@@ -224,9 +246,16 @@ impl Shards {
         ends.iter().collect()
     }
 
+    /// How far plugins have accepted the objects of a shard, to be said in its Lease.
+    pub(super) fn watermarks(&mut self, shard: u8) -> Watermarks {
+        let watermarks = self.accepted(shard);
+        self.said.insert(shard, watermarks.clone());
+        watermarks
+    }
+
     /// How far plugins have accepted the objects of a shard. Nothing of what was accepted elsewhere: this process may
     /// deliver it again, and be lost before the delete of that.
-    pub(super) fn watermarks(&self, shard: u8) -> Watermarks {
+    fn accepted(&self, shard: u8) -> Watermarks {
         let of_shard = |ledger: &Ledger, source| ledger.shard_watermark(source, shard);
         watermarks_of(&self.registry, self.plugins(), of_shard)
     }

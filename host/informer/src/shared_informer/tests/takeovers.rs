@@ -142,7 +142,7 @@ async fn a_takeover_with_watermark_delivers_only_what_is_newer() {
     delete(&server, "c");
     settle().await;
     assert_eq!(holder.watermark(), watermark, "both are pending");
-    holder.rig.informer.hand_over(&holder.listener);
+    holder.rig.informer.hand_over(&holder.listener).await;
     settle().await;
     let counters = holder.listener.control().stats().counters;
     assert_eq!((counters.discarded, counters.handed_over), (0, 2));
@@ -200,7 +200,7 @@ async fn a_takeover_before_the_first_list_begins_with_it() {
     standby.take_over(None, true);
     settle().await;
     assert_eq!(standby.drain()[0], "add a (takeover)");
-    standby.rig.informer.hand_over(&standby.listener);
+    standby.rig.informer.hand_over(&standby.listener).await;
     settle().await;
     assert!(!standby.listener.feed().is_attached(standby.rig.informer.source()));
 }
@@ -264,7 +264,7 @@ async fn a_durable_source_begins_with_the_takeover_too() {
     standby.take_over(None, true);
     settle().await;
     assert_eq!(standby.drain()[..2], ["delete a (takeover)", "add b (takeover)"]);
-    standby.rig.informer.hand_over(&standby.listener);
+    standby.rig.informer.hand_over(&standby.listener).await;
     settle().await;
     assert_eq!(standby.listener.control().stats().sources, 0);
 }

@@ -22,7 +22,7 @@ pub(crate) struct HttpPlugin {
     pub(super) client: Option<Arc<dyn HttpClient>>,
     pub(super) env: Arc<dyn Environment>,
     pub(super) series: Arc<HttpSeries>,
-    /// Whether requests are withheld, and those that were.
+    /// Whether requests are withheld, those that were, and how much of the rate this process has.
     pub(super) dry_run: Arc<Effects>,
     state: Mutex<HttpState>,
 }
@@ -63,13 +63,15 @@ impl HttpPlugin {
         }
     }
 
-    /// Applies other limits to requests that begin from now on.
+    /// Applies other limits, or another share of them, to requests that begin from now on.
     pub(super) fn set_limits(&self, limits: Limits) {
+        let share = self.dry_run.limit_share();
+        let (per_second, burst) = (share.of(limits.http_per_second), share.of(HTTP_BURST));
         let mut state = self.state();
         if limits.http_in_flight != state.limits.http_in_flight {
             state.permits = Arc::new(Semaphore::new(limits.http_in_flight));
         }
-        state.rate.set(limits.http_per_second, HTTP_BURST, self.env.now());
+        state.rate.set(per_second, burst, self.env.now());
         state.limits = limits;
     }
 

@@ -36,7 +36,7 @@ pub(crate) struct KubePlugin {
     pub(super) catalog: Catalog,
     pub(super) env: Arc<dyn Environment>,
     pub(super) series: Arc<KubeSeries>,
-    /// Whether writes are dry runs, and the writes of these.
+    /// Whether writes are dry runs, the writes of these, and how much of the rate this process has.
     pub(super) dry_run: Arc<Effects>,
     /// Permits of calls at once, and how many there are.
     permits: Mutex<(usize, Arc<Semaphore>)>,
@@ -126,7 +126,7 @@ impl KubePlugin {
     }
 
     pub(super) fn set(&self, spec: &PluginSpec, grants: &Arc<Current<KubeGrants>>, now: Moment) {
-        self.writes.set_limits(&spec.limits, now);
+        self.writes.set_limits(&spec.limits, self.dry_run.limit_share(), now);
         self.cache.set_informers(&spec.informers);
         let (calls_max, mut permits) = (spec.limits.kube_calls, lock(&self.permits));
         // For calls that start from now on.

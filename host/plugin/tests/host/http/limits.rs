@@ -1,5 +1,7 @@
 //! Time, bytes and rates.
 
+use informant_cache::Division;
+use informant_cache::listener::HeldShards;
 use tokio::time::Instant;
 
 use super::*;
@@ -68,6 +70,28 @@ async fn waits_of_one_call_do_not_take_cpu_time() {
     assert!(!setup.has_restarted());
     let limited = setup.world.metrics("informant_plugin_http_limited");
     assert!(limited.contains(r#"limit="rate"} "#), "{limited}");
+}
+
+#[tokio::test]
+async fn a_share_of_the_shards_has_its_share_of_requests() {
+    let mut setup = Setup::new(Behavior::Status(200), |spec| {
+        spec.is_divided = true;
+        spec.limits.http_per_second = 4;
+    })
+    .await;
+    let limited = |setup: &Setup| setup.world.metrics("informant_plugin_http_limited");
+    let division = Division {
+        shards: 4,
+        ..Division::WHOLE
+    };
+    setup.plugin.share_limits(Some(HeldShards {
+        division,
+        shards: [0].into_iter().collect(),
+    }));
+    // 25 at once, then one in a second.
+    let lines = setup.handle(&json!({ "url": HOOK, "times": 27 })).await;
+    assert!(lines.iter().all(|line| line["status"] == 200), "{lines:?}");
+    assert!(limited(&setup).contains(r#"limit="rate"} "#), "{}", limited(&setup));
 }
 
 #[tokio::test(start_paused = true)]

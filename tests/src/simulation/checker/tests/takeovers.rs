@@ -18,6 +18,7 @@ fn took_over(handler: u32, continues: bool, watermark: Option<u64>) -> [Entry; 2
             .map(|watermark| (String::new(), watermark))
             .into_iter()
             .collect(),
+        part: None,
     };
     [added, took_over]
 }

@@ -14,6 +14,7 @@ use std::time::Duration;
 use crate::capability::kube::writes::{
     DeferredWrite, Target, WRITES_BURST, WRITES_WAITING_BYTES_MAX, WRITES_WAITING_MAX,
 };
+use crate::effects::share::LimitShare;
 use informant_cache::{Moment, TokenBucket};
 use informant_spec::Limits;
 
@@ -103,9 +104,11 @@ impl<T> WriteQueue<T> {
         }
     }
 
-    pub(crate) fn set_limits(&mut self, limits: &Limits, now: Moment) {
+    /// Of the writes in a second, this process has `share`.
+    pub(crate) fn set_limits(&mut self, limits: &Limits, share: LimitShare, now: Moment) {
         self.in_flight_max = limits.writes_in_flight;
-        self.rate.set(limits.writes_per_second, WRITES_BURST, now);
+        self.rate
+            .set(share.of(limits.writes_per_second), share.of(WRITES_BURST), now);
     }
 
     /// Adds the writes of a successful call, at least one.

@@ -20,6 +20,7 @@ use super::{DeferredWrite, KubeEffects, SPACING_WINDOW, Target, WRITES_REFUSED_P
 use crate::capability::kube::metrics::KubeSeries;
 use crate::capability::kube::{CHILDREN_AGAIN_AFTER, KubePlugin};
 use crate::capability::parts::{ActorWaker, HandledEvent, SourceKey};
+use crate::effects::share::LimitShare;
 use crate::sync::lock;
 
 /// Lines about spaced keys of one plugin within [`SPACING_WINDOW`]: 10. The next one says how many had none.
@@ -98,8 +99,8 @@ impl Writes {
         }
     }
 
-    pub(crate) fn set_limits(&self, limits: &Limits, now: Moment) {
-        self.change(|shared| shared.queue.set_limits(limits, now));
+    pub(crate) fn set_limits(&self, limits: &Limits, share: LimitShare, now: Moment) {
+        self.change(|shared| shared.queue.set_limits(limits, share, now));
     }
 
     /// Whether a call that has changed `targets` may have to be spaced.

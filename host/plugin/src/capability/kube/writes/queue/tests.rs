@@ -113,11 +113,35 @@ fn so_many_are_in_flight_and_so_many_a_second() {
         writes_in_flight: 1_000,
         ..Limits::default()
     };
-    queue.set_limits(&limits, now);
+    queue.set_limits(&limits, LimitShare::WHOLE, now);
     assert_eq!(sendable(&mut queue, now).len(), 100 - 16, "the burst");
     now += SECOND;
     assert_eq!(sendable(&mut queue, now).len(), 20);
     assert!(matches!(queue.next(now), NextWrite::WaitUntil(at) if at == now + SECOND / 20));
+}
+
+#[test]
+fn a_share_of_the_rate_keeps_what_was_sent() {
+    let mut queue = queue();
+    for number in 0..300 {
+        queue.commit("a", vec![write(&format!("pod-{number}"))]);
+    }
+    let limits = Limits {
+        writes_in_flight: 1_000,
+        ..Limits::default()
+    };
+    let quarter = LimitShare::of_first(3, 12);
+    let mut now = Moment::ZERO;
+    queue.set_limits(&limits, quarter, now);
+    assert_eq!(sendable(&mut queue, now).len(), 25, "a quarter of the burst");
+    now += SECOND;
+    assert_eq!(sendable(&mut queue, now).len(), 5);
+    queue.set_limits(&limits, LimitShare::of_first(6, 12), now);
+    assert_eq!(sendable(&mut queue, now).len(), 25, "the burst of three more");
+    queue.set_limits(&limits, quarter, now);
+    assert_eq!(sendable(&mut queue, now).len(), 0);
+    now += SECOND;
+    assert_eq!(sendable(&mut queue, now).len(), 5);
 }
 
 #[test]
@@ -130,7 +154,7 @@ fn at_the_bound_it_is_full_until_half_is_left() {
             writes_per_second: 1_000_000,
             ..Limits::default()
         };
-        queue.set_limits(&limits, now);
+        queue.set_limits(&limits, LimitShare::WHOLE, now);
         for number in 0..count {
             assert!(!queue.is_full());
             queue.commit("a", vec![write_of(&format!("pod-{number}"), bytes)]);

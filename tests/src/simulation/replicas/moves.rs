@@ -1,0 +1,91 @@
+//! How a handler follows the shards of its process, as a plugin does (`host/informant/src/daemon/plugin_attachments.rs`).
+
+use std::sync::Arc;
+
+use informant_cache::listener::{GainedShard, Takeover};
+use informant_cache::{Catalog, Environment};
+use informant_informer::SharedInformer;
+use informant_object::SourceId;
+use tokio::sync::watch;
+
+use super::handler::ReplicaHandler;
+use super::shards::{Acting, ShardTerms};
+
+impl ReplicaHandler {
+    pub(super) async fn follow(self: Arc<Self>, mut acting: watch::Receiver<Acting>, catalog: Catalog) {
+        let mut present: Option<Arc<ShardTerms>> = None;
+        loop {
+            let next = acting.borrow_and_update().clone();
+            match next {
+                Acting::Ending => {}
+                Acting::No if present.is_none() => {}
+                Acting::No => {
+                    self.stand_by().await;
+                    self.detach().await;
+                    present = None;
+                }
+                Acting::Yes(next) => {
+                    match present.filter(|present| (present.division, present.stint) == (next.division, next.stint)) {
+                        Some(present) => self.move_shards(&present, &next, &catalog),
+                        None => self.begin_with(&next).await,
+                    }
+                    present = Some(next);
+                }
+            }
+            if acting.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// It stands by, and begins with all shards of its process.
+    async fn begin_with(&self, terms: &ShardTerms) {
+        self.stand_by().await;
+        self.detach().await;
+        let split = self.gate().split();
+        let shards = terms.held.keys();
+        let parts: Vec<_> = shards.flat_map(|shard| split.parts(terms.division, *shard)).collect();
+        self.listener().control().set_shards(Some(terms.held()));
+        self.act(&parts, terms.lowest(self.name()).as_ref(), None);
+    }
+
+    /// It is called about other shards than before, without a pause.
+    fn move_shards(&self, before: &ShardTerms, next: &ShardTerms, catalog: &Catalog) {
+        let Some(term) = self.term() else { return };
+        let split = self.gate().split();
+        let is_in = |terms: &ShardTerms, shard: u8, epoch: u32| {
+            let held = terms.held.get(&shard);
+            held.is_some_and(|held| held.epoch == epoch)
+        };
+        let lost = before
+            .held
+            .iter()
+            .filter(|(shard, held)| !is_in(next, **shard, held.epoch));
+        let lost: Vec<u8> = lost.map(|(shard, _)| *shard).collect();
+        let control = self.listener().control();
+        control.lose_shards(lost.iter().copied().collect());
+        for part in lost.iter().flat_map(|shard| split.parts(next.division, *shard)) {
+            term.set_recorder(part, None);
+        }
+        let gained = next
+            .held
+            .iter()
+            .filter(|(shard, held)| !is_in(before, **shard, held.epoch));
+        for (shard, held) in gained {
+            let predecessor = held.predecessor.as_ref();
+            let predecessor = predecessor.map(|all| all.get(self.name()).cloned().unwrap_or_default());
+            for part in split.parts(next.division, *shard) {
+                term.set_recorder(part, Some(self.record(Some(part), predecessor.as_ref())));
+            }
+            let takeover = |source: &Arc<SharedInformer>| -> (SourceId, Takeover) {
+                (source.source(), self.takeover(predecessor.as_ref(), source.info()))
+            };
+            let sources = self.watched().named.sources();
+            let gained = GainedShard {
+                shard: *shard,
+                takeovers: sources.iter().map(takeover).collect(),
+            };
+            control.gain_shard(&gained, catalog.kept_deletes(), self.gate().environment.now());
+        }
+    }
+}
