@@ -25,7 +25,8 @@ const BY_SCENARIO: [SeededBug; 3] = [
 ];
 
 /// The clauses that have to show each of these bugs in seeds with replicas.
-const BY_TAKEOVER: [(SeededBug, Clause); 6] = [
+const BY_TAKEOVER: [(SeededBug, Clause); 7] = [
+    (SeededBug::OthersDeletesNotKept, Clause::LastStateNeverLost),
     (SeededBug::StaleHolderWrites, Clause::OneReplicaActs),
     (SeededBug::DeleteLostAtTakeover, Clause::LastStateNeverLost),
     (SeededBug::WatermarkNotApplied, Clause::TakeoverRepeatsLittle),
@@ -38,7 +39,7 @@ const BY_TAKEOVER: [(SeededBug, Clause); 6] = [
 /// while the journal is not written, which is rare.
 const OF_SHARED_STATE: SeededBug = SeededBug::EndsBeforeWrite;
 
-/// What the tests of the listener catch. The simulation does not divide the work.
+/// What the tests of the listener catch. In the system, nothing of a shard that was lost is handed out or passes the gate.
 const OF_SHARDS: SeededBug = SeededBug::LostShardDeletes;
 
 /// The clauses that have to show each of these bugs.

@@ -160,6 +160,8 @@ seeded_bugs! {
     OtherShardHash,
     /// Objects of a shard that is read by another process from now on are delivered as deleted.
     LostShardDeletes,
+    /// Deletes of shards that another process reads are not kept.
+    OthersDeletesNotKept,
     /// A process that takes over does not deliver the deletes that it kept.
     DeleteLostAtTakeover,
     /// A process that takes over delivers what the watermark covers.

@@ -59,7 +59,7 @@ pub(crate) struct LoopParts {
     /// `None` for all namespaces.
     pub(crate) namespace: Option<String>,
     /// What the reflector requests that sends `updates`.
-    pub(crate) spec: SourceSpec,
+    pub(crate) spec: Arc<SourceSpec>,
     pub(crate) fifo: DeltaFifo,
     pub(crate) store: StoreWriter,
     pub(crate) updates: UpdateReceiver,

@@ -23,6 +23,7 @@ mod network;
 mod node;
 mod shards;
 mod shared;
+mod term;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

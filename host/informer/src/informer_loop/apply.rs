@@ -163,6 +163,9 @@ impl InformerLoop {
 
     /// Keeps a delete of a shard that another process reads, for the case that this one takes it over.
     pub(super) fn keep_others_delete(&self, last: Object, received: Moment) {
+        if seeded_bug(SeededBug::OthersDeletesNotKept) {
+            return;
+        }
         let gone_by = last.version().number();
         let delete = deleted(last.key(), Some(last.clone()), false);
         self.keep_delete(&delete, gone_by, received);

@@ -10,6 +10,7 @@
 //! everything that was published, and no event that it lacks can be lost. The current reflector ends only when a list
 //! is accepted.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use informant_object::KeyRef;
@@ -34,7 +35,7 @@ pub(crate) struct Candidate {
     pub(crate) generation: u64,
     pub(crate) updates: UpdateReceiver,
     /// What it requests.
-    pub(crate) spec: SourceSpec,
+    pub(crate) spec: Arc<SourceSpec>,
     /// Ends its reflector.
     pub(crate) reflector: CancellationToken,
 }
@@ -89,7 +90,7 @@ impl InformerLoop {
             let Update::Replace(list) = update else { continue };
             self.process_queued().await;
             let generation = self.candidate.as_ref().map(|candidate| candidate.generation);
-            let status = std::sync::Arc::clone(&self.parts.status);
+            let status = Arc::clone(&self.parts.status);
             let accepted = self.check_list(list, self.candidate_reason(), || {
                 if let Some(generation) = generation {
                     status.begin_generation(generation);

@@ -128,7 +128,7 @@ impl SharedInformer {
         self.send_command(Control::StartCandidate(Candidate {
             generation,
             updates,
-            spec: spec.clone(),
+            spec: Arc::new(spec.clone()),
             reflector: cancel.clone(),
         }))?;
         self.start_reflector(spec, shape, options, sender, generation, cancel);

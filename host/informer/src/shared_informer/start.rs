@@ -154,7 +154,7 @@ impl SharedInformer {
             name: Arc::clone(&name),
             source: source.id(),
             namespace: spec.namespace.clone(),
-            spec: SourceSpec::clone(&spec),
+            spec: Arc::clone(&spec),
             fifo: fifo_of(&spec, &*environment),
             store,
             updates,

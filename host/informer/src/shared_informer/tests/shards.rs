@@ -1,5 +1,7 @@
 //! Sources of which several processes read different shards.
 
+use std::time::Duration;
+
 use informant_apiserver::{ApiServer, Options};
 use informant_cache::{Division, ShardBy, ShardFilter, ShardHash, ShardSet};
 use informant_object::KeyRef;
@@ -34,6 +36,8 @@ fn names(shard: u8) -> impl Iterator<Item = String> {
 async fn reconfigure(rig: &Rig, spec: SourceSpec) {
     let options = ReflectorOptions::default();
     rig.informer.reconfigure(spec, options).await.unwrap();
+    // The watch before may still send deletes.
+    tokio::time::sleep(Duration::from_secs(1)).await;
     settle().await;
 }
 
