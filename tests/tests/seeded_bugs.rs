@@ -39,7 +39,8 @@ const BY_TAKEOVER: [(SeededBug, Clause); 7] = [
 /// while the journal is not written, which is rare.
 const OF_SHARED_STATE: SeededBug = SeededBug::EndsBeforeWrite;
 
-/// What the tests of the listener catch. In the system, nothing of a shard that was lost is handed out or passes the gate.
+/// What the tests of the listener catch. In the system, nothing of a shard that was lost is handed out or passes the
+/// gate.
 const OF_SHARDS: SeededBug = SeededBug::LostShardDeletes;
 
 /// The clauses that have to show each of these bugs.

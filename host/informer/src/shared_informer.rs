@@ -304,8 +304,8 @@ impl SharedInformer {
     }
 
     /// As [`remove_listener`](Self::remove_listener), for a handler that another process calls from now on: its queued
-    /// events count as handed over. It may be added again. The future ends once it receives nothing more: a handler that
-    /// is called again before that could get events of before.
+    /// events count as handed over. It may be added again. The future ends once it receives nothing more: a handler
+    /// that is called again before that could get events of before.
     pub fn hand_over(&self, listener: &ListenerHandle) -> impl Future<Output = ()> + use<> {
         self.members().listeners.retain(|known| !known.ptr_eq(listener));
         let (done, handed_over) = oneshot::channel();

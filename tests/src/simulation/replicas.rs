@@ -6,8 +6,8 @@
 //!                        ◀──▶ Shared (the journal of a term) ◀─what calls keep──────────────┘
 //! ```
 //!
-//! In some seeds each acts for a part of the objects (`Shards`): then each part of them is called as a handler of its own,
-//! which follows another one whenever its shard moves.
+//! In some seeds each acts for a part of the objects (`Shards`): then each part of them is called as a handler of its
+//! own, which follows another one whenever its shard moves.
 //!
 //! Processes are killed between two steps of their tasks, stand still for longer than a Lease and continue, are cut off
 //! from Informant's own cluster, hand over in order, and are replaced by newer versions. Election, gate, listener, kept

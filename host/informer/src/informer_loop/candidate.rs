@@ -26,7 +26,8 @@ use crate::update_channel::{EventKind, Update, UpdateReceiver, Updates};
 /// sent all that the candidate's list knows: 500 ms. A watch is seldom later than that.
 const CATCH_UP_SILENCE_MAX: Duration = Duration::from_millis(500);
 
-/// How long it is waited for altogether: 10 s. Deletes that it sends later are lost for handlers that have not had them.
+/// How long it is waited for altogether: 10 s. Deletes that it sends later are lost for handlers that have not had
+/// them.
 const CATCH_UP_MAX: Duration = Duration::from_secs(10);
 
 /// A reflector on probation.
@@ -127,7 +128,8 @@ impl InformerLoop {
     }
 
     /// If the candidate reads other shards: reads what the reflector before sends up to the version of the list, and
-    /// keeps the deletes of shards that were not read until now, or are not from now on. The list shows nothing of them.
+    /// keeps the deletes of shards that were not read until now, or are not from now on. The list shows nothing of
+    /// them.
     async fn catch_up(&mut self, listed: Option<u64>) {
         let next = self.candidate.as_ref().and_then(|candidate| candidate.spec.shards);
         if next == self.shards_before {

@@ -1,4 +1,5 @@
-//! The gate of all effects of a process, as in the daemon (`daemon/ha/gate.rs`): of the terms in which its handlers act.
+//! The gate of all effects of a process, as in the daemon (`daemon/ha/gate.rs`): of the terms in which its handlers
+//! act.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,5 @@
-//! How a handler follows the shards of its process, as a plugin does (`host/informant/src/daemon/plugin_attachments.rs`).
+//! How a handler follows the shards of its process, as a plugin does
+//! (`host/informant/src/daemon/plugin_attachments.rs`).
 
 use std::sync::Arc;
 

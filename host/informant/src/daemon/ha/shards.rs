@@ -125,8 +125,8 @@ impl Shards {
         self.begin_stint();
     }
 
-    /// Everything that plugins do ends, and they begin again where they were. What they have accepted must not come again
-    /// while a Lease says that they have: a successor would not repeat what follows it.
+    /// Everything that plugins do ends, and they begin again where they were. What they have accepted must not come
+    /// again while a Lease says that they have: a successor would not repeat what follows it.
     fn begin_stint(&mut self) {
         self.terms.stint += 1;
         let held: Vec<u8> = self.terms.held.keys().copied().collect();
