@@ -11,6 +11,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::Config;
 use crate::ha::HaSection;
 use crate::informer::{InformerSection, ShardKey};
 use crate::plugin::PluginSection;
@@ -55,6 +56,22 @@ impl WorkDivision {
         let plugin = plugins.find(|(name, divided)| next.plugins.get(*name).is_some_and(|next| next != *divided));
         let informer = informer.map(|(name, _)| format!("[informer.{name}]"));
         informer.or_else(|| plugin.map(|(name, _)| format!("[plugin.{name}]")))
+    }
+}
+
+impl Config {
+    /// Divides the work as `before`, in a process whose `[ha]` does: its own takes effect after a restart. Sections
+    /// that are new are divided as the informers that they use.
+    pub fn divide_as(&mut self, before: &WorkDivision) {
+        for (name, section) in &mut self.informers {
+            section.shard_by = before.informers.get(name).copied().flatten();
+        }
+        let informers = &self.informers;
+        for (name, section) in &mut self.plugins {
+            let is_divided = |informer: &str| informers.get(informer).is_some_and(|of| of.shard_by.is_some());
+            let by_informers = section.informers().any(|(informer, _)| is_divided(informer));
+            section.spec.is_divided = before.plugins.get(name).copied().unwrap_or(by_informers);
+        }
     }
 }
 
@@ -458,6 +475,20 @@ mod tests {
         error: config.toml:11:28: [plugin.web] has informers that are divided differently: [informer.namespaces] by namespace, [informer.pods] by name
           help: namespaces are where the objects in them are: set shard-by = "namespace" for [informer.pods], or run-once = true in [plugin.web]
         "#);
+    }
+
+    #[test]
+    fn work_is_divided_as_before_until_a_restart() {
+        let sections = |ha: &str| {
+            let sections = [ha.to_owned(), informer("pods", ""), plugin("web", "\"pods\"", "")];
+            parse(&sections).unwrap()
+        };
+        for (before, next) in [("[ha]\n", SHARDS), (SHARDS, "[ha]\n"), (SHARDS, "")] {
+            let (before, mut next) = (sections(before).work_division(), sections(next));
+            assert!(before.changed(&next.work_division()).is_some());
+            next.divide_as(&before);
+            assert_eq!(next.work_division(), before);
+        }
     }
 
     #[test]

@@ -88,6 +88,7 @@ fn summary(replicas: &ReplicasView) -> Vec<String> {
     let because = replicas.reason.as_ref().map(|reason| format!(": {reason}"));
     let because = because.unwrap_or_default();
     let mut lines = vec![match replicas.standing.as_str() {
+        "acting" | "standby" if replicas.shards.len() > 1 => own_shards(replicas),
         "alone" => "This process acts alone: its configuration has no section [ha].".to_owned(),
         "not-joined" => format!("This process has not joined its group{because}"),
         "acting" if replicas.reason.is_some() => {
@@ -133,6 +134,17 @@ fn summary(replicas: &ReplicasView) -> Vec<String> {
         lines.push(format!("The Leases cannot be used: {failure}"));
     }
     lines
+}
+
+/// Of several shards, those that this replica acts for.
+fn own_shards(replicas: &ReplicasView) -> String {
+    let acts = replicas.shards.iter().filter(|shard| shard.standing == "acting");
+    let own: Vec<String> = acts.map(|shard| shard.shard.to_string()).collect();
+    match own.as_slice() {
+        [] => "This replica acts for no shard.".to_owned(),
+        [one] => format!("This replica acts for shard {one}."),
+        several => format!("This replica acts for shards {}.", several.join(", ")),
+    }
 }
 
 fn lease(replicas: &ReplicasView) -> &str {
@@ -236,7 +248,7 @@ mod tests {
         0       informant-0   acting for 61s    once
         1       informant-1   standby for 61s   2 times
         2       -             standby for 61s   3 times
-        This replica acts for 61s, by the Lease informant/informant.
+        This replica acts for shard 0.
         The work is divided into 3 shards (layout 1:3); 1 without a holder; the replicas change to 2:8-raw.
         ");
     }

@@ -41,7 +41,8 @@ pub(crate) const SECTION_WAIT_MAX: Duration = Duration::from_secs(30);
 const RESTART: &str = "takes effect after a restart";
 
 /// Why a configuration that divides the work otherwise is refused.
-const DIVIDED: &str = "set the same `shards`, `shard-by` and `run-once` as before, or restart all replicas with it";
+const DIVIDED: &str =
+    "set the same `shard-by` and `run-once` as before, or end all replicas but one and restart that with it";
 
 pub(super) struct ConfigWatcher {
     path: PathBuf,
@@ -169,6 +170,10 @@ impl ConfigWatcher {
         match text.and_then(|file| Config::parse(&file)) {
             Ok(mut config) => {
                 self.overrides.apply(&mut config);
+                let is_divided = |ha: &Option<HaSection>| ha.as_ref().is_some_and(HaSection::is_divided);
+                if is_divided(&config.ha) != is_divided(&self.ha) {
+                    config.divide_as(&self.division);
+                }
                 match self.division.changed(&config.work_division()) {
                     None => self.apply(&config),
                     Some(section) => {

@@ -205,4 +205,12 @@ async fn a_reload_that_divides_otherwise_changes_nothing() {
     .await;
     let pods = create_all(&world, "web");
     have_called(&[&first], "add", "web", &pods).await;
+    // That takes effect after a restart, and is no error.
+    world.configure(&CONFIG.replace("shards = 4\n", ""));
+    until("the section to be pending", async || {
+        let (_, configuration) = http_get(first.address(), "/api/v1/configuration").await;
+        let is_pending = configuration.contains("takes effect after a restart") && !configuration.contains("divided");
+        is_pending.then_some(()).ok_or(configuration)
+    })
+    .await;
 }
