@@ -143,13 +143,26 @@ impl Config {
     /// # Errors
     /// [`Problems`]: everything that is wrong, each with its place.
     pub fn parse(file: &SourceFile) -> Result<Self, Problems> {
+        Self::parse_with(file, None)
+    }
+
+    /// The same in a process that runs with another `[ha]`, or with none: that says how the work is divided, because
+    /// that of the file takes effect after a restart.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse).
+    pub fn parse_for(file: &SourceFile, running: Option<&HaSection>) -> Result<Self, Problems> {
+        Self::parse_with(file, Some(running))
+    }
+
+    fn parse_with(file: &SourceFile, running: Option<Option<&HaSection>>) -> Result<Self, Problems> {
         let (document, syntax) = DeTable::parse_recoverable(file.text());
         if !syntax.is_empty() {
             // What the parser guesses after a syntax error would only cause follow-up errors.
             return Err(Problems(syntax.iter().map(|error| malformed(file, error)).collect()));
         }
         let reporter = Reporter::new(file);
-        let config = read(&Table::root(&reporter, document.get_ref()));
+        let config = read(&Table::root(&reporter, document.get_ref()), running);
         let problems = reporter.finish();
         if problems.has_errors() {
             return Err(problems);
@@ -216,7 +229,7 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
-fn read(root: &Table<'_>) -> Config {
+fn read(root: &Table<'_>, running: Option<Option<&HaSection>>) -> Config {
     let (mut informers, shard_keys) = read_informers(root);
     let has_durable = informers.values().any(|informer| informer.durable.is_some());
     let state = state::read(root, has_durable);
@@ -240,7 +253,8 @@ fn read(root: &Table<'_>) -> Config {
     let admin = admin::read(root, &clusters);
     let ha = ha::read(root, &clusters);
     references::check_state(root, &state, ha.is_some(), has_durable);
-    let runs_once = sharding::divide(root, ha.as_ref(), &shard_keys, &mut informers, &mut plugins);
+    let in_force = running.unwrap_or(ha.as_ref());
+    let runs_once = sharding::divide(root, in_force, &shard_keys, &mut informers, &mut plugins);
     let config = Config {
         path: root.reporter().file().path().to_owned(),
         health: health::read(root, admin.listen),

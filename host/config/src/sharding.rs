@@ -11,7 +11,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::Config;
 use crate::ha::HaSection;
 use crate::informer::{InformerSection, ShardKey};
 use crate::plugin::PluginSection;
@@ -56,22 +55,6 @@ impl WorkDivision {
         let plugin = plugins.find(|(name, divided)| next.plugins.get(*name).is_some_and(|next| next != *divided));
         let informer = informer.map(|(name, _)| format!("[informer.{name}]"));
         informer.or_else(|| plugin.map(|(name, _)| format!("[plugin.{name}]")))
-    }
-}
-
-impl Config {
-    /// Divides the work as `before`, in a process whose `[ha]` does: its own takes effect after a restart. Sections
-    /// that are new are divided as the informers that they use.
-    pub fn divide_as(&mut self, before: &WorkDivision) {
-        for (name, section) in &mut self.informers {
-            section.shard_by = before.informers.get(name).copied().flatten();
-        }
-        let informers = &self.informers;
-        for (name, section) in &mut self.plugins {
-            let is_divided = |informer: &str| informers.get(informer).is_some_and(|of| of.shard_by.is_some());
-            let by_informers = section.informers().any(|(informer, _)| is_divided(informer));
-            section.spec.is_divided = before.plugins.get(name).copied().unwrap_or(by_informers);
-        }
     }
 }
 
@@ -478,16 +461,30 @@ mod tests {
     }
 
     #[test]
-    fn work_is_divided_as_before_until_a_restart() {
-        let sections = |ha: &str| {
-            let sections = [ha.to_owned(), informer("pods", ""), plugin("web", "\"pods\"", "")];
-            parse(&sections).unwrap()
+    fn running_process_divides_the_work_until_its_restart() {
+        let text = |ha: &str, more: &str| {
+            let sections = [
+                ha.to_owned(),
+                informer("pods", ""),
+                plugin("web", "\"pods\"", ""),
+                more.to_owned(),
+            ];
+            SourceFile::new("config.toml", sections.concat())
         };
-        for (before, next) in [("[ha]\n", SHARDS), (SHARDS, "[ha]\n"), (SHARDS, "")] {
-            let (before, mut next) = (sections(before).work_division(), sections(next));
-            assert!(before.changed(&next.work_division()).is_some());
-            next.divide_as(&before);
-            assert_eq!(next.work_division(), before);
+        for (running, file) in [("[ha]\n", SHARDS), (SHARDS, "[ha]\n"), (SHARDS, "")] {
+            let running = Config::parse(&text(running, "")).unwrap();
+            let next = Config::parse_for(&text(file, ""), running.ha.as_ref()).unwrap();
+            assert_eq!(next.work_division(), running.work_division());
+            assert_eq!(next.ha, Config::parse(&text(file, "")).unwrap().ha);
+            // One that runs once does so: what it uses is divided otherwise then.
+            let once = text(file, &plugin("once", "\"pods\"", "run-once = true"));
+            let next = Config::parse_for(&once, running.ha.as_ref()).unwrap();
+            let changed = running.work_division().changed(&next.work_division());
+            assert_eq!(
+                changed.is_some(),
+                running.ha.is_some_and(|ha| ha.is_divided()),
+                "{changed:?}"
+            );
         }
     }
 

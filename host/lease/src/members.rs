@@ -110,6 +110,12 @@ impl Member {
         self.observed + self.duration
     }
 
+    /// Whether it was renewed so recently that it may get more shards. One that has ended without a word is no longer
+    /// that when the Leases of its shards have expired: they are not handed back to it.
+    pub(crate) fn is_fresh(&self, now: Moment) -> bool {
+        now < self.observed + self.duration * 2 / 3
+    }
+
     fn is_candidate(&self, now: Moment) -> bool {
         self.is_live(now) && self.ready_since.is_some()
     }

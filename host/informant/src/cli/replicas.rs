@@ -88,7 +88,8 @@ fn summary(replicas: &ReplicasView) -> Vec<String> {
     let because = replicas.reason.as_ref().map(|reason| format!(": {reason}"));
     let because = because.unwrap_or_default();
     let mut lines = vec![match replicas.standing.as_str() {
-        "acting" | "standby" if replicas.shards.len() > 1 => own_shards(replicas),
+        "acting" if replicas.reason.is_none() && replicas.shards.len() > 1 => own_shards(replicas),
+        "standby" if acts_for_some(replicas) => own_shards(replicas),
         "alone" => "This process acts alone: its configuration has no section [ha].".to_owned(),
         "not-joined" => format!("This process has not joined its group{because}"),
         "acting" if replicas.reason.is_some() => {
@@ -136,12 +137,16 @@ fn summary(replicas: &ReplicasView) -> Vec<String> {
     lines
 }
 
+/// Whether it acts for shards, although not for the first one.
+fn acts_for_some(replicas: &ReplicasView) -> bool {
+    replicas.shards.iter().any(|shard| shard.standing == "acting")
+}
+
 /// Of several shards, those that this replica acts for.
 fn own_shards(replicas: &ReplicasView) -> String {
     let acts = replicas.shards.iter().filter(|shard| shard.standing == "acting");
     let own: Vec<String> = acts.map(|shard| shard.shard.to_string()).collect();
     match own.as_slice() {
-        [] => "This replica acts for no shard.".to_owned(),
         [one] => format!("This replica acts for shard {one}."),
         several => format!("This replica acts for shards {}.", several.join(", ")),
     }

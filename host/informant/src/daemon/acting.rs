@@ -192,6 +192,17 @@ impl Watermarks {
         self
     }
 
+    /// With those of `others` that it lacks.
+    pub(super) fn or(mut self, others: Watermarks) -> Watermarks {
+        for (plugin, sources) in others.0 {
+            let own = self.0.entry(plugin).or_default();
+            for (source, watermark) in sources {
+                own.entry(source).or_insert(watermark);
+            }
+        }
+        self
+    }
+
     /// With those of other plugins.
     pub(super) fn extend(&mut self, others: Watermarks) {
         self.0.extend(others.0);

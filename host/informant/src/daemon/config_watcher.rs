@@ -167,13 +167,9 @@ impl ConfigWatcher {
 
     fn handle_change(&mut self, text: Result<SourceFile, Problems>) {
         self.registry.configuration().read = self.environment.now();
-        match text.and_then(|file| Config::parse(&file)) {
+        match text.and_then(|file| Config::parse_for(&file, self.ha.as_ref())) {
             Ok(mut config) => {
                 self.overrides.apply(&mut config);
-                let is_divided = |ha: &Option<HaSection>| ha.as_ref().is_some_and(HaSection::is_divided);
-                if is_divided(&config.ha) != is_divided(&self.ha) {
-                    config.divide_as(&self.division);
-                }
                 match self.division.changed(&config.work_division()) {
                     None => self.apply(&config),
                     Some(section) => {

@@ -496,7 +496,8 @@ impl GroupMember {
 
     /// What the Lease of a shard says of what this process has handled.
     fn set_notes(&mut self, group: &Group, shard: u8) {
-        let mut watermarks = self.shards.watermarks(shard);
+        let configuration = self.shards.configuration(&group.status());
+        let mut watermarks = self.shards.watermarks(shard, &configuration);
         let (registry, now) = (&self.parts.registry, self.parts.environment.now());
         let mut oldest = oldest_delete(registry, now);
         if shard == 0 {
@@ -506,7 +507,6 @@ impl GroupMember {
         }
         let (text, left_out) = watermarks.to_text();
         registry.set_watermarks_left_out(left_out);
-        let configuration = self.shards.configuration(&group.status());
         let mut published = PublishedWatermarks { configuration, text };
         if shard == 0 {
             published = self.once_written(published);

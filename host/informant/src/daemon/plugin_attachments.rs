@@ -11,6 +11,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use futures::StreamExt;
+use futures::future::join_all;
 use futures::stream::FuturesUnordered;
 use informant_cache::listener::GainedShard;
 use informant_cache::{ExpectedIndexes, Source};
@@ -243,9 +244,11 @@ impl PluginAttachments {
         self.plugin.stand_by().await;
         self.plugin.listener().control().hand_over_timers();
         self.barrier = PluginBarrier::new(self.registry.catalog());
-        for informer in self.informers.values().flat_map(BTreeMap::values) {
-            informer.shared.hand_over(&self.plugin.listener()).await;
-        }
+        let (informers, listener) = (
+            self.informers.values().flat_map(BTreeMap::values),
+            self.plugin.listener(),
+        );
+        join_all(informers.map(|informer| informer.shared.hand_over(&listener))).await;
         self.entry.set_missing(None, false);
     }
 

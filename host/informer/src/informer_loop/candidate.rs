@@ -137,7 +137,7 @@ impl InformerLoop {
         }
         let until = self.parts.environment.now() + CATCH_UP_MAX;
         let mut seen = None;
-        while seen < listed {
+        while seen < listed && self.parts.environment.now() < until {
             let silence = CATCH_UP_SILENCE_MAX.min(until - self.parts.environment.now());
             let silence = self.parts.environment.sleep(silence);
             let updates = tokio::select! {

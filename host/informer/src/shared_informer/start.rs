@@ -237,9 +237,9 @@ impl SharedInformer {
             probation: (generation != FIRST_GENERATION).then(|| ReflectorProbation {
                 control: self.control.clone(),
                 list_submitted: Arc::default(),
-                hold_max: match spec.shards {
-                    Some(_) => SHARDS_HOLD_MAX,
-                    None => RECONFIGURE_HOLD_MAX,
+                hold_max: match self.members().spec.shards == spec.shards {
+                    true => RECONFIGURE_HOLD_MAX,
+                    false => SHARDS_HOLD_MAX,
                 },
             }),
         });

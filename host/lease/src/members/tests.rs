@@ -146,6 +146,14 @@ fn member_is_live_while_its_lease_changes() {
 }
 
 #[test]
+fn member_that_stops_renewing_soon_gets_no_more_shards() {
+    let members = three();
+    let is_fresh = |seconds| members.iter().all(|member| member.is_fresh(at(seconds)));
+    assert!(is_fresh(9) && !is_fresh(10));
+    assert_eq!(members.live(at(14)).count(), 3);
+}
+
+#[test]
 fn only_a_process_that_never_saw_another_is_alone() {
     let mut members = Members::new("a-1".into(), TIMES);
     members.observe(at(0), "a", Some(&lease(1, "a-1", "0.1.0", true)));

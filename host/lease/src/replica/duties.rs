@@ -141,7 +141,7 @@ impl ReplicaLeases {
         let holders: Vec<_> = (0..shards).map(holder).collect();
         let able = live.iter().filter(|member| self.takes_parts(now, &member.identity));
         let contenders = able.filter_map(|member| {
-            let may_grow = member.is_settled(now);
+            let may_grow = member.is_settled(now) && member.is_fresh(now);
             let holds = holders.iter().flatten().any(|holder| *holder == member.identity);
             (may_grow || holds).then(|| Contender {
                 identity: Arc::clone(&member.identity),

@@ -36,8 +36,8 @@ pub(super) struct Shards {
     terms: ShardTerms,
     /// Those that are being handed over.
     ending: BTreeSet<u8>,
-    /// What this process has said last of those that it holds.
-    said: BTreeMap<u8, Watermarks>,
+    /// What this process has said last of those that it holds, and of which configuration that is.
+    said: BTreeMap<u8, (String, Watermarks)>,
 }
 
 impl Shards {
@@ -83,8 +83,9 @@ impl Shards {
             .filter_map(|shard| Some((shard.shard, (epoch(shard)?, shard))))
             .collect();
         let ends = self.begin_ends(status);
-        self.drop_lost(&acting);
-        self.drop_ended(status);
+        let own = self.configuration(status);
+        self.drop_lost(&acting, &own);
+        self.drop_ended(status, &own);
         self.gain(layout, &acting, status);
         self.show();
         ends
@@ -109,7 +110,7 @@ impl Shards {
     }
 
     /// Those whose Leases were lost.
-    fn drop_lost(&mut self, acting: &BTreeMap<u8, (u32, &ShardStatus)>) {
+    fn drop_lost(&mut self, acting: &BTreeMap<u8, (u32, &ShardStatus)>, own: &str) {
         let is_held = |shard: &u8, term: &ShardTerm| acting.get(shard).is_some_and(|(epoch, _)| *epoch == term.epoch);
         let lost = self.terms.held.iter().filter(|(shard, term)| !is_held(shard, term));
         let lost: ShardSet = lost.map(|(shard, _)| *shard).collect();
@@ -122,27 +123,32 @@ impl Shards {
             self.terms.held.remove(&shard);
             self.said.remove(&shard);
         }
-        self.begin_stint();
+        self.begin_stint(own);
     }
 
     /// Everything that plugins do ends, and they begin again where they were. What they have accepted must not come
     /// again while a Lease says that they have: a successor would not repeat what follows it.
-    fn begin_stint(&mut self) {
+    fn begin_stint(&mut self, own: &str) {
         self.terms.stint += 1;
         let held: Vec<u8> = self.terms.held.keys().copied().collect();
         for shard in held {
-            let said = self.said.get(&shard).cloned().unwrap_or_default();
-            let accepted = self.accepted(shard).higher(said);
+            let accepted = self.accepted(shard);
+            // Another configuration may have selected other objects.
+            let said = self.said.get(&shard).filter(|(configuration, _)| configuration == own);
+            let accepted = match said {
+                Some((_, said)) => accepted.higher(said.clone()),
+                None => accepted,
+            };
             if let Some(term) = self.terms.held.get_mut(&shard) {
-                let before = term.predecessor.take().unwrap_or_default();
-                term.predecessor = Some(accepted.higher(before));
+                let before = term.predecessor.take().filter(|_| said.is_some());
+                term.predecessor = Some(accepted.or(before.unwrap_or_default()));
             }
         }
         self.plugins().for_each(|plugin| plugin.end_term());
     }
 
     /// Those that were handed over, or whose hand-over took too long.
-    fn drop_ended(&mut self, status: &GroupStatus) {
+    fn drop_ended(&mut self, status: &GroupStatus, own: &str) {
         let is_ending = |shard: u8| {
             let of_shard = status.shards.iter().find(|status| status.shard == shard);
             of_shard.is_some_and(|shard| matches!(shard.standing, Standing::HandingOver { .. }))
@@ -156,7 +162,7 @@ impl Shards {
                 .plugins()
                 .any(|plugin| plugin.listener().ledger().in_flight_elsewhere() > 0)
             {
-                self.begin_stint();
+                self.begin_stint(own);
             }
         }
     }
@@ -247,9 +253,9 @@ impl Shards {
     }
 
     /// How far plugins have accepted the objects of a shard, to be said in its Lease.
-    pub(super) fn watermarks(&mut self, shard: u8) -> Watermarks {
+    pub(super) fn watermarks(&mut self, shard: u8, configuration: &str) -> Watermarks {
         let watermarks = self.accepted(shard);
-        self.said.insert(shard, watermarks.clone());
+        self.said.insert(shard, (configuration.to_owned(), watermarks.clone()));
         watermarks
     }
 
