@@ -8,7 +8,7 @@
 //! A source follows with a list what is held. In the time between, it may have objects of shards that are not held any
 //! more, which are not delivered, or lack those of shards that were gained just now.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use informant_object::{Key, KeyRef, Object, SourceId};
 
@@ -46,6 +46,8 @@ pub(super) struct Shards {
     unlisted: BTreeMap<(SourceId, u8), Takeover>,
     /// The same of all shards that were gained since plugins act here, for sources that are attached later.
     gained: BTreeMap<u8, Vec<(SourceId, Takeover)>>,
+    /// Those whose deletes were pushed before the list that is being applied.
+    pushed: BTreeSet<(SourceId, u8)>,
     /// Of shards that were lost: up to which version all was accepted that is no longer in the queue.
     lost: BTreeMap<(SourceId, u8), Option<u64>>,
 }
@@ -183,6 +185,7 @@ impl Listener {
             ..held
         });
         self.shards.unlisted.retain(|(_, shard), _| !lost.contains(*shard));
+        self.shards.pushed.retain(|(_, shard)| !lost.contains(*shard));
         self.shards.gained.retain(|shard, _| !lost.contains(*shard));
         sources.into_iter().for_each(|source| self.drop_lost(source));
         self.forget_ended_back_offs();
@@ -233,6 +236,7 @@ impl Listener {
     /// The source is detached.
     pub(super) fn forget_shards_of(&mut self, source: SourceId) {
         self.shards.unlisted.retain(|(of, _), _| *of != source);
+        self.shards.pushed.retain(|(of, _)| *of != source);
         self.shards.lost.retain(|(of, _), _| *of != source);
     }
 
@@ -279,16 +283,25 @@ impl Listener {
                 state.walks.iter_mut().for_each(Walk::has_maybe_been_seen);
             }
             if self.has_listed(source, shard) && self.relation(source).is_none() {
-                self.push_kept_deletes(source, kept.of(source), now);
+                let of_shard = |delete: &KeptDelete| self.shard_of(source, delete.key.as_ref()) == Some(shard);
+                let kept = kept.of(source).into_iter().filter(of_shard).collect();
+                self.push_deletes(source, kept, now);
                 self.deliver_shard(source, shard, now);
                 self.listed((source, shard), now);
             }
         }
     }
 
-    /// Deletes that this process has seen of shards that were gained and are about to be listed: the handler gets those
-    /// that it has not accepted in another process.
-    pub(super) fn push_kept_deletes(&mut self, source: SourceId, kept: Vec<KeptDelete>, now: Moment) {
+    /// See [`Feed::push_kept_deletes`](super::Feed::push_kept_deletes).
+    pub(super) fn push_kept_deletes(&mut self, source: SourceId, mut kept: Vec<KeptDelete>, now: Moment) {
+        let is_due = |shard: u8| !self.shards.pushed.contains(&(source, shard));
+        kept.retain(|delete| self.shard_of(source, delete.key.as_ref()).is_some_and(is_due));
+        self.push_deletes(source, kept, now);
+        let awaited = self.shards.unlisted.keys().filter(|(of, _)| *of == source);
+        self.shards.pushed.extend(awaited.copied());
+    }
+
+    fn push_deletes(&mut self, source: SourceId, kept: Vec<KeptDelete>, now: Moment) {
         let mut by_shard: BTreeMap<u8, Vec<KeptDelete>> = BTreeMap::new();
         for delete in kept {
             let shard = self.shard_of(source, delete.key.as_ref());
@@ -331,6 +344,7 @@ impl Listener {
     /// The source has listed other shards than before.
     pub(super) fn shards_listed(&mut self, source: SourceId, snapshot: &Snapshot, now: Moment) {
         self.push(source, snapshot, &[]);
+        self.shards.pushed.retain(|(of, _)| *of != source);
         let Some(held) = self.shards.held else { return };
         for shard in held.shards.iter() {
             let is_awaited = self.shards.unlisted.contains_key(&(source, shard));

@@ -107,6 +107,8 @@ impl InformerLoop {
             }
             self.apply_list(list, received).await;
             if has_other_shards {
+                // Of shards that were gained while the list was applied.
+                self.push_kept_deletes();
                 self.end_shards();
             }
             self.shards_before = self.parts.store.shards();

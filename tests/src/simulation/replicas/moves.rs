@@ -28,7 +28,16 @@ impl ReplicaHandler {
                 Acting::Yes(next) => {
                     match present.filter(|present| (present.division, present.stint) == (next.division, next.stint)) {
                         Some(present) => self.move_shards(&present, &next, &catalog),
-                        None => self.begin_with(&next).await,
+                        None => {
+                            self.stand_by().await;
+                            self.detach().await;
+                            if acting.has_changed().is_ok_and(|has_changed| has_changed) {
+                                // A hand-over that began meanwhile did not find it acting.
+                                present = None;
+                                continue;
+                            }
+                            self.begin_with(&next);
+                        }
                     }
                     present = Some(next);
                 }
@@ -39,10 +48,8 @@ impl ReplicaHandler {
         }
     }
 
-    /// It stands by, and begins with all shards of its process.
-    async fn begin_with(&self, terms: &ShardTerms) {
-        self.stand_by().await;
-        self.detach().await;
+    /// In standby: it begins with all shards of its process.
+    fn begin_with(&self, terms: &ShardTerms) {
         let split = self.gate().split();
         let shards = terms.held.keys();
         let parts: Vec<_> = shards.flat_map(|shard| split.parts(terms.division, *shard)).collect();

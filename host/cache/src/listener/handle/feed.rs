@@ -38,7 +38,8 @@ impl Feed {
     }
 
     /// Deletes that were kept of shards that this process has gained, and that `source` is about to list. What the
-    /// handler has accepted elsewhere is left out. Before the list is [pushed](Self::push).
+    /// handler has accepted elsewhere is left out. Before the list is [pushed](Self::push), and again after it: then it
+    /// takes those of shards that were gained meanwhile.
     pub fn push_kept_deletes(&self, source: SourceId, kept: Vec<KeptDelete>, now: Moment) {
         self.0.change(|listener| listener.push_kept_deletes(source, kept, now));
     }
