@@ -7,8 +7,6 @@ use informant_object::{FieldSelector, LabelSelector, Pointer, PointerError, Shap
 
 use informant_spec::GroupVersionResource;
 
-use crate::api::CollectionRequest;
-
 /// One source: one resource of one cluster, in one namespace or all, watched for one informer.
 ///
 /// Several sources may have the same informer name; queries by that name return their union.
@@ -74,15 +72,6 @@ impl SourceSpec {
             relist_notify_unchanged: false,
             resync: None,
         }
-    }
-
-    /// Whether it selects the same objects, if those of all shards are read.
-    pub(crate) fn selects_as(&self, other: &Self) -> bool {
-        let of_all = |spec: &Self| CollectionRequest {
-            shards: None,
-            ..CollectionRequest::of(spec)
-        };
-        of_all(self) == of_all(other)
     }
 
     /// Whether both store objects in the same shape.

@@ -123,6 +123,7 @@ impl PersistedSource {
     /// The delete in a row, as handlers receive it.
     fn vanished(&self, key: &Key, row: &EndedRow) -> Vanished {
         Vanished {
+            gone_by: None,
             received: None,
             key: key.clone(),
             last: self.last_state(key.as_ref(), row),

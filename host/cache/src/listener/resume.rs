@@ -38,6 +38,8 @@ pub struct Vanished {
     pub last: Option<Object>,
     /// The delete was not observed. client-go's `DeletedFinalStateUnknown`.
     pub final_state_unknown: bool,
+    /// A version at which the object is known to be gone. None: unknown.
+    pub gone_by: Option<u64>,
     /// When the delete was received. None: before this process.
     pub received: Option<Moment>,
 }
@@ -124,6 +126,7 @@ impl From<KeptDelete> for Vanished {
             key: delete.key,
             last: delete.last,
             final_state_unknown: delete.final_state_unknown,
+            gone_by: delete.gone_by,
             received: Some(delete.received),
         }
     }
@@ -172,7 +175,8 @@ impl Listener {
         let mut deletes = resume.deletes;
         if let Some(shards) = snapshot.shards() {
             // Those that the source does not read yet come with the list of these.
-            deletes.retain(|delete| shards.includes(delete.key.as_ref()));
+            deletes
+                .retain(|delete| shards.includes(delete.key.as_ref()) && !self.was_deleted_elsewhere(source, delete));
         }
         self.push_vanished(source, deletes, reason, now);
         // After the deletes: what has their names follows them.

@@ -17,7 +17,7 @@ use crate::listener::slots::{Slot, SlotId};
 use crate::listener::sources::Walk;
 use crate::listener::state::{Known, State, What, Why};
 use crate::listener::watermark::{accepted_before_queue, lowered};
-use crate::listener::{AcceptedStates, ChangeKind, Listener, ObjectChange, ResumeState, Takeover};
+use crate::listener::{AcceptedStates, ChangeKind, Listener, ObjectChange, ResumeState, Takeover, Vanished};
 use crate::{Division, KeptDelete, KeptDeletes, Moment, Reason, ShardFilter, ShardSet, Snapshot};
 
 /// The shards whose objects a handler is called for in this process.
@@ -46,6 +46,8 @@ pub(super) struct Shards {
     unlisted: BTreeMap<(SourceId, u8), Takeover>,
     /// The same of all shards that were gained since plugins act here, for sources that are attached later.
     gained: BTreeMap<u8, Vec<(SourceId, Takeover)>>,
+    /// The same of the shards with which plugins began to act here, for the lists of sources that are attached then.
+    begun: BTreeMap<u8, Vec<(SourceId, Takeover)>>,
     /// Those whose deletes were pushed before the list that is being applied.
     pushed: BTreeSet<(SourceId, u8)>,
     /// Of shards that were lost: up to which version all was accepted that is no longer in the queue.
@@ -112,11 +114,31 @@ impl Listener {
         takeover.is_some_and(|takeover| covers(takeover, object))
     }
 
-    /// The same for a list that runs while shards are gained, although the source had them.
+    /// The same for the first list of a source, which several shards share.
     pub(super) fn was_accepted_before_gain(&self, source: SourceId, object: &Object) -> bool {
         let shard = self.shard_of(source, object.key());
-        let gained = shard.and_then(|shard| self.shards.gained.get(&shard));
-        gained.is_some_and(|gained| covers(&takeover_of(gained, source), object))
+        let takeover = shard.and_then(|shard| self.own_takeover(source, shard));
+        takeover.is_some_and(|takeover| covers(&takeover, object))
+    }
+
+    /// Whether the handler accepted a delete in another process, as far as that is known of its shard alone.
+    pub(super) fn was_deleted_elsewhere(&self, source: SourceId, delete: &Vanished) -> bool {
+        let shard = self.shard_of(source, delete.key.as_ref());
+        let takeover = shard.and_then(|shard| self.own_takeover(source, shard));
+        let watermark = takeover.and_then(|takeover| takeover.watermark);
+        watermark.zip(delete.gone_by).is_some_and(|(all, gone)| gone <= all)
+    }
+
+    fn own_takeover(&self, source: SourceId, shard: u8) -> Option<Takeover> {
+        let gained = self.shards.gained.get(&shard).map(|gained| takeover_of(gained, source));
+        let begun = || self.shards.begun.get(&shard)?.iter().find(|(of, _)| *of == source);
+        gained.or_else(|| begun().map(|(_, takeover)| *takeover))
+    }
+
+    /// See [`Control::begin_shards`](super::Control::begin_shards).
+    pub(super) fn begin_shards(&mut self, begun: Vec<GainedShard>) {
+        let begun = begun.into_iter().map(|begun| (begun.shard, begun.takeovers));
+        self.shards.begun = begun.collect();
     }
 
     /// The source is attached: shards that it has not listed yet come later, and those that were gained meanwhile begin
@@ -131,8 +153,10 @@ impl Listener {
             let gained = gained.map(|gained| takeover_of(gained, source));
             let is_listed = self.has_listed(source, shard);
             if gained.is_some() || !is_listed {
-                let takeover = gained.or(takeover).unwrap_or(EVERYTHING);
-                self.shards.unlisted.insert((source, shard), takeover);
+                let takeover = self.own_takeover(source, shard).or(takeover);
+                self.shards
+                    .unlisted
+                    .insert((source, shard), takeover.unwrap_or(EVERYTHING));
             }
             if gained.is_some() && is_listed {
                 self.deliver_shard(source, shard, now);
@@ -187,6 +211,7 @@ impl Listener {
         self.shards.unlisted.retain(|(_, shard), _| !lost.contains(*shard));
         self.shards.pushed.retain(|(_, shard)| !lost.contains(*shard));
         self.shards.gained.retain(|shard, _| !lost.contains(*shard));
+        self.shards.begun.retain(|shard, _| !lost.contains(*shard));
         sources.into_iter().for_each(|source| self.drop_lost(source));
         self.forget_ended_back_offs();
     }

@@ -180,6 +180,9 @@ impl PluginAttachments {
         }
         let held = term.shards.as_ref().map(ShardTerms::held);
         self.plugin.listener().control().set_shards(held);
+        let shards = term.shards.iter().flat_map(|shards| shards.held.keys());
+        let begun = shards.map(|shard| self.gained(&term, *shard)).collect();
+        self.plugin.listener().control().begin_shards(begun);
         self.plugin.share_limits(held);
         self.plugin.act().await;
         // A hand-over that began meanwhile did not find it acting.
@@ -221,21 +224,29 @@ impl PluginAttachments {
 
     /// Other replicas call the plugin for some shards from now on, and this one for others.
     fn move_shards(&mut self, moves: &ShardMoves, next: &Arc<Term>) {
-        let (listener, spec) = (self.plugin.listener(), self.plugin.spec());
+        let listener = self.plugin.listener();
         listener.control().lose_shards(moves.lost);
         self.plugin.share_limits(next.shards.as_ref().map(ShardTerms::held));
-        let informers = self.informers.keys();
-        let sources: Vec<_> = informers.flat_map(|informer| self.registry.sources(informer)).collect();
         let kept = self.registry.catalog().kept_deletes();
         for shard in &moves.gained {
-            let takeover = |source: &Arc<Source>| (source.id(), next.takeover(&spec, *shard, source));
-            let gained = GainedShard {
-                shard: *shard,
-                takeovers: sources.iter().map(takeover).collect(),
-            };
+            let gained = self.gained(next, *shard);
             listener.control().gain_shard(&gained, kept, self.plugin.now());
         }
         self.term = Some(Arc::clone(next));
+    }
+
+    /// How the plugin continues with a shard of a term.
+    fn gained(&self, term: &Term, shard: u8) -> GainedShard {
+        let spec = self.plugin.spec();
+        let sources = self
+            .informers
+            .keys()
+            .flat_map(|informer| self.registry.sources(informer));
+        let takeover = |source: Arc<Source>| (source.id(), term.takeover(&spec, shard, &source));
+        GainedShard {
+            shard,
+            takeovers: sources.map(takeover).collect(),
+        }
     }
 
     async fn stand_by(&mut self) {

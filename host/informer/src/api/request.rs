@@ -54,6 +54,14 @@ impl ListQuery<'_> {
 }
 
 impl CollectionRequest {
+    /// What it would list and watch if it read the objects of all shards.
+    pub(crate) fn of_all_shards(spec: &SourceSpec) -> Self {
+        Self {
+            shards: None,
+            ..Self::of(spec)
+        }
+    }
+
     /// What the source of `spec` lists and watches.
     pub(crate) fn of(spec: &SourceSpec) -> Self {
         let text = |selector: Option<String>| selector.unwrap_or_default();

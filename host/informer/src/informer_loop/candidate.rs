@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use informant_cache::{KeptDelete, Moment, Reason, ShardFilter};
 
 use super::InformerLoop;
+use crate::api::CollectionRequest;
 use crate::spec::SourceSpec;
 use crate::update_channel::{EventKind, Update, UpdateReceiver, Updates};
 
@@ -121,7 +122,8 @@ impl InformerLoop {
         let (before, candidate) = (&self.parts.spec, self.candidate.as_ref());
         let is_same = candidate.is_some_and(|candidate| {
             let next = &candidate.spec;
-            next.shards != before.shards && next.selects_as(before) && next.keeps_same_shape(before)
+            let [old, new] = [before, next].map(|spec| CollectionRequest::of_all_shards(spec));
+            next.shards != before.shards && old == new && next.keeps_same_shape(before)
         });
         match is_same {
             true => Reason::Relist,

@@ -86,14 +86,16 @@ impl ReplicaHandler {
         }
     }
 
-    /// Begins a term in place of another process; `predecessor`: what that has published, if there was one. Without
-    /// `parts` it is called about all objects, and keeps something in `shared` state.
-    pub(super) fn act(&self, parts: &[Part], predecessor: Option<&Watermarks>, shared: Option<&Arc<Shared>>) {
-        let parts: Vec<Option<Part>> = match parts {
-            [] => vec![None],
-            parts => parts.iter().copied().map(Some).collect(),
-        };
-        let recorders = parts.into_iter().map(|part| (part, self.record(part, predecessor)));
+    /// Begins a term in place of another process, about all objects or some parts of them, each with what that process
+    /// has published, if there was one. Of several, `predecessor` is the lowest. With `shared` it keeps something there.
+    pub(super) fn act(
+        &self,
+        parts: Vec<(Option<Part>, Option<Watermarks>)>,
+        predecessor: Option<&Watermarks>,
+        shared: Option<&Arc<Shared>>,
+    ) {
+        let recorders = parts.into_iter();
+        let recorders = recorders.map(|(part, of_part)| (part, self.record(part, of_part.as_ref())));
         let term = Term::new(recorders.collect(), &self.world, &self.listener, &self.gate);
         let term = Arc::new(term);
         *locked(&self.term) = Some(Arc::clone(&term));

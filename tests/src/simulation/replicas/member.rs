@@ -269,7 +269,8 @@ impl Following {
                 false => all.get(handler.name()).cloned().unwrap_or_default(),
             };
             let predecessor = predecessor.as_ref().map(of_handler);
-            handler.act(&[], predecessor.as_ref(), Some(&self.shared));
+            let all = vec![(None, predecessor.clone())];
+            handler.act(all, predecessor.as_ref(), Some(&self.shared));
         }
     }
 

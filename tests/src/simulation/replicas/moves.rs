@@ -9,7 +9,7 @@ use informant_informer::SharedInformer;
 use informant_object::SourceId;
 use tokio::sync::watch;
 
-use super::handler::ReplicaHandler;
+use super::handler::{ReplicaHandler, Watermarks};
 use super::shards::{Acting, ShardTerms};
 
 impl ReplicaHandler {
@@ -51,10 +51,37 @@ impl ReplicaHandler {
     /// In standby: it begins with all shards of its process.
     fn begin_with(&self, terms: &ShardTerms) {
         let split = self.gate().split();
-        let shards = terms.held.keys();
-        let parts: Vec<_> = shards.flat_map(|shard| split.parts(terms.division, *shard)).collect();
-        self.listener().control().set_shards(Some(terms.held()));
-        self.act(&parts, terms.lowest(self.name()).as_ref(), None);
+        let parts_of = |shard: &u8| {
+            let own = self.of_shard(terms, *shard);
+            split
+                .parts(terms.division, *shard)
+                .map(move |part| (Some(part), own.clone()))
+        };
+        let parts: Vec<_> = terms.held.keys().flat_map(parts_of).collect();
+        let control = self.listener().control();
+        control.set_shards(Some(terms.held()));
+        let begun = terms.held.keys().map(|shard| self.gained(terms, *shard));
+        control.begin_shards(begun.collect());
+        self.act(parts, terms.lowest(self.name()).as_ref(), None);
+    }
+
+    /// What the process before has published of a shard; none if there was none.
+    fn of_shard(&self, terms: &ShardTerms, shard: u8) -> Option<Watermarks> {
+        let predecessor = terms.held.get(&shard)?.predecessor.as_ref()?;
+        Some(predecessor.get(self.name()).cloned().unwrap_or_default())
+    }
+
+    /// How it continues with a shard.
+    fn gained(&self, terms: &ShardTerms, shard: u8) -> GainedShard {
+        let predecessor = self.of_shard(terms, shard);
+        let takeover = |source: &Arc<SharedInformer>| -> (SourceId, Takeover) {
+            (source.source(), self.takeover(predecessor.as_ref(), source.info()))
+        };
+        let sources = self.watched().named.sources();
+        GainedShard {
+            shard,
+            takeovers: sources.iter().map(takeover).collect(),
+        }
     }
 
     /// It is called about other shards than before, without a pause.
@@ -79,21 +106,16 @@ impl ReplicaHandler {
             .held
             .iter()
             .filter(|(shard, held)| !is_in(before, **shard, held.epoch));
-        for (shard, held) in gained {
-            let predecessor = held.predecessor.as_ref();
-            let predecessor = predecessor.map(|all| all.get(self.name()).cloned().unwrap_or_default());
+        for (shard, _) in gained {
+            let predecessor = self.of_shard(next, *shard);
             for part in split.parts(next.division, *shard) {
                 term.set_recorder(part, Some(self.record(Some(part), predecessor.as_ref())));
             }
-            let takeover = |source: &Arc<SharedInformer>| -> (SourceId, Takeover) {
-                (source.source(), self.takeover(predecessor.as_ref(), source.info()))
-            };
-            let sources = self.watched().named.sources();
-            let gained = GainedShard {
-                shard: *shard,
-                takeovers: sources.iter().map(takeover).collect(),
-            };
-            control.gain_shard(&gained, catalog.kept_deletes(), self.gate().environment.now());
+            control.gain_shard(
+                &self.gained(next, *shard),
+                catalog.kept_deletes(),
+                self.gate().environment.now(),
+            );
         }
     }
 }

@@ -108,6 +108,12 @@ impl Control {
         self.0.change(|listener| listener.set_shards(held));
     }
 
+    /// How the handler continues with each of the shards that were [set](Self::set_shards). Sources that are attached
+    /// begin with the lowest of their watermarks, and leave out what the one of the object's shard covers.
+    pub fn begin_shards(&self, begun: Vec<GainedShard>) {
+        self.0.change(|listener| listener.begin_shards(begun));
+    }
+
     /// Other processes handle these shards from now on: what is pending of them, under retry, asked for or a dead
     /// letter is dropped and counts as handed over; what is in flight ends, see
     /// [`Ledger::in_flight_elsewhere`](super::Ledger::in_flight_elsewhere).

@@ -6,6 +6,7 @@ use super::*;
 
 fn vanished(name: &str) -> Vanished {
     Vanished {
+        gone_by: None,
         key: key(name).to_key(),
         last: Some(state(name, "old", 1, 0)),
         final_state_unknown: true,
@@ -128,6 +129,7 @@ fn refused_changes_make_open_keys_unknown() {
 /// The delete of incarnation `uid` of `name`.
 fn vanished_as(name: &str, uid: &str, version: u64) -> Vanished {
     Vanished {
+        gone_by: None,
         last: Some(state(name, uid, version, 0)),
         ..vanished(name)
     }
@@ -283,6 +285,7 @@ fn restored_dead_letters_are_listed_requeued_and_bounded() {
 #[test]
 fn later_report_of_a_delete_keeps_what_may_follow() {
     let unknown = || Vanished {
+        gone_by: None,
         last: None,
         ..vanished("x")
     };

@@ -153,6 +153,7 @@ fn takeover_after_persisted_state_leaves_nothing_out() {
     let mut own = AcceptedStates::default();
     own.insert(key("c").to_key(), "u", "9");
     let vanished = |name: &str, version: u64, final_state_unknown| Vanished {
+        gone_by: None,
         key: key(name).to_key(),
         last: Some(state(name, "u", version, 0)),
         final_state_unknown,
