@@ -87,7 +87,8 @@ impl ReplicaHandler {
     }
 
     /// Begins a term in place of another process, about all objects or some parts of them, each with what that process
-    /// has published, if there was one. Of several, `predecessor` is the lowest. With `shared` it keeps something there.
+    /// has published, if there was one. Of several, `predecessor` is the lowest. With `shared` it keeps something
+    /// there.
     pub(super) fn act(
         &self,
         parts: Vec<(Option<Part>, Option<Watermarks>)>,
