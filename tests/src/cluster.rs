@@ -15,6 +15,7 @@ use anyhow::{Context, Result};
 use crate::client::Client;
 
 pub use audit::{AuditLog, Request};
+use etcd::Etcd;
 pub use kubeconfig::{Kubeconfigs, Login};
 pub(crate) use real::ADMIN_TOKEN;
 pub use real::tools_folder;
@@ -82,7 +83,19 @@ impl Cluster {
         Ok(Self { folder, server })
     }
 
-    /// The audit log of [`start_with_audit_log`](Self::start_with_audit_log).
+    /// Starts the real one, which records each patch of a ConfigMap with its body. It sends only the objects of the
+    /// shards that a request names if it `selects_shards`.
+    ///
+    /// # Errors
+    /// See [`start`](Self::start).
+    pub async fn start_with_recorded_patches(selects_shards: bool) -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let real = real::Real::start_with_recorded_patches(folder.path(), selects_shards).await?;
+        let server = Server::Real(Box::new(real));
+        Ok(Self { folder, server })
+    }
+
+    /// What the real one records.
     pub fn audit_log(&self) -> AuditLog {
         AuditLog::new(self.folder().join(real::AUDIT_LOG))
     }
@@ -167,7 +180,15 @@ impl Cluster {
     pub async fn compact(&self) -> Result<()> {
         match &self.server {
             Server::Embedded(server) => server.fault(self.folder(), &serde_json::json!({"compact": {}})).await,
-            Server::Real(server) => etcd::compact(server.etcd_port()).await,
+            Server::Real(server) => Etcd::new(server.etcd_port()).compact().await,
+        }
+    }
+
+    /// The database of the real one.
+    pub(crate) fn etcd(&self) -> Option<Etcd> {
+        match &self.server {
+            Server::Embedded(_) => None,
+            Server::Real(server) => Some(Etcd::new(server.etcd_port())),
         }
     }
 

@@ -47,8 +47,9 @@ pub(crate) fn build() -> Result<PathBuf> {
     std::fs::create_dir_all(&folder).with_context(|| format!("failed to create {}", folder.display()))?;
     let folder = std::path::absolute(folder)?;
     bundle(&tools, &folder)?;
-    std::fs::copy(tools.join("src").join("index.html"), folder.join("index.html"))
-        .context("failed to copy the page")?;
+    let page = std::fs::read_to_string(tools.join("src").join("index.html")).context("failed to read the page")?;
+    let page: String = page.lines().map(str::trim).collect();
+    std::fs::write(folder.join("index.html"), page).context("failed to write the page")?;
     let sizes = FILES.map(|file| std::fs::metadata(folder.join(file)).map(|file| file.len()));
     let bytes: u64 = sizes
         .into_iter()

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::{Value, json};
 use tokio::time::MissedTickBehavior;
@@ -10,6 +10,7 @@ use tokio::time::MissedTickBehavior;
 use informant_cache::stable_hash;
 
 use crate::client::Client;
+use crate::cluster::Cluster;
 
 /// Environment variables per container.
 const VARIABLES: u32 = 3;
@@ -36,6 +37,44 @@ pub(super) async fn create_in(client: &Client, count: u32, spread: Spread) -> Re
         }
     });
     posts.buffer_unordered(REQUESTS_AT_ONCE).try_collect().await
+}
+
+/// As [`create_in`], for a large number on the real kube-apiserver: it creates the first pod of each namespace, and the
+/// others are copies of them in its database, which takes a twentieth of the time.
+pub(super) async fn copy_in(cluster: &Cluster, count: u32, spread: Spread) -> Result<()> {
+    let originals = u32::try_from(spread.namespaces().len())?.min(count);
+    create_in(&cluster.client().await?, originals, spread).await?;
+    let etcd = cluster.etcd().context("only the real kube-apiserver has a database")?;
+    let key = |number| format!("/registry/pods/{}/{}", spread.namespace(number), name(number));
+    let mut stored = Vec::new();
+    for number in 0..originals {
+        let value = etcd.get(&key(number)).await?;
+        let pod = cluster.client().await?.get(&spread.path(number, &name(number))).await?;
+        let uid = pod["metadata"]["uid"].as_str().context("a pod has a uid")?.to_owned();
+        stored.push((value, uid));
+    }
+    let puts = stream::iter(originals..count).map(|number| {
+        let original = number % originals;
+        let (value, uid) = &stored[original as usize];
+        // Names and uids have one length, so that the encoding, which has lengths, stays valid.
+        let value = replaced(value, &name(original), &name(number));
+        let value = replaced(&value, uid, &format!("{number:08x}-0000-4000-8000-{number:012x}"));
+        let (etcd, key) = (etcd.clone(), key(number));
+        async move { etcd.put(&key, &value).await }
+    });
+    puts.buffer_unordered(REQUESTS_AT_ONCE).try_collect().await
+}
+
+/// `value` with another text in each place of `text`, which is as long.
+fn replaced(value: &[u8], text: &str, other: &str) -> Vec<u8> {
+    let (text, other) = (text.as_bytes(), other.as_bytes());
+    let mut value = value.to_vec();
+    for at in 0..value.len().saturating_sub(text.len()) {
+        if value[at..].starts_with(text) {
+            value[at..at + text.len()].copy_from_slice(other);
+        }
+    }
+    value
 }
 
 /// In which namespaces the pods are.

@@ -1,10 +1,11 @@
-//! The audit log of the real kube-apiserver: what service accounts requested, and how it was answered.
+//! The audit log of the real kube-apiserver: what was requested, and how it was answered.
 
 use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use http::StatusCode;
+use jiff::Timestamp;
 use serde_json::Value;
 
 /// A reader that returns each record once.
@@ -14,7 +15,7 @@ pub struct AuditLog {
     read: u64,
 }
 
-/// A request of a service account.
+/// A request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// The name of the user.
@@ -25,6 +26,11 @@ pub struct Request {
     pub request: String,
     /// The status code of the answer.
     pub code: u64,
+    /// When the API server received it, and when it had answered it.
+    pub began: Timestamp,
+    pub ended: Timestamp,
+    /// Null if it is not recorded.
+    pub body: Value,
 }
 
 impl Request {
@@ -58,11 +64,15 @@ impl AuditLog {
 fn request(line: &str) -> Result<Request> {
     let record: Value = serde_json::from_str(line).with_context(|| line.to_owned())?;
     let text = |pointer: &str| record.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let time = |pointer: &str| text(pointer).parse().with_context(|| format!("{pointer} of {line}"));
     let code = record.pointer("/responseStatus/code").and_then(Value::as_u64);
     Ok(Request {
         user: text("/user/username").to_owned(),
         impersonated: text("/impersonatedUser/username").to_owned(),
         request: format!("{} {}", text("/verb"), text("/requestURI")),
         code: code.unwrap_or_default(),
+        began: time("/requestReceivedTimestamp")?,
+        ended: time("/stageTimestamp")?,
+        body: record.pointer("/requestObject").cloned().unwrap_or_default(),
     })
 }

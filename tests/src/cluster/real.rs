@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
 
 use super::kubeconfig::{Login, kubeconfig};
 use crate::guests::target_folder;
@@ -46,6 +47,9 @@ fn tool(name: &str) -> Result<PathBuf> {
 /// Flags of tests that have no use for service accounts: pods need none.
 const WITHOUT_SERVICE_ACCOUNTS: &str = "--disable-admission-plugins=ServiceAccount";
 
+/// It sends only the objects of the shards that a request names: KEP-5866.
+const SHARDS_GATE: &str = "--feature-gates=ShardedListAndWatch=true";
+
 /// Where it writes its audit log.
 pub(super) const AUDIT_LOG: &str = "audit.log";
 
@@ -66,22 +70,26 @@ impl Real {
 
     /// Starts one that sends only the objects of the shards that a request names: KEP-5866.
     pub(super) async fn start_with_shards(folder: &Path) -> Result<Self> {
-        let gate = "--feature-gates=ShardedListAndWatch=true".to_owned();
-        Self::start_with(folder, vec![WITHOUT_SERVICE_ACCOUNTS.to_owned(), gate]).await
+        Self::start_with(
+            folder,
+            vec![WITHOUT_SERVICE_ACCOUNTS.to_owned(), SHARDS_GATE.to_owned()],
+        )
+        .await
     }
 
     /// Starts one that admits pods as clusters do, and records what service accounts request.
     pub(super) async fn start_with_audit_log(folder: &Path) -> Result<Self> {
-        let policy = folder.join("audit-policy.json");
-        let rules = serde_json::json!({
-            "apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
-            "rules": [{"level": "Metadata", "userGroups": ["system:serviceaccounts"]}, {"level": "None"}],
-        });
-        tokio::fs::write(&policy, rules.to_string()).await?;
-        let flags = vec![
-            format!("--audit-policy-file={}", policy.display()),
-            format!("--audit-log-path={}", folder.join(AUDIT_LOG).display()),
-        ];
+        let rules = json!([{"level": "Metadata", "userGroups": ["system:serviceaccounts"]}, {"level": "None"}]);
+        Self::start_with(folder, audit_flags(folder, rules).await?).await
+    }
+
+    /// Starts one that records each patch of a ConfigMap with its body.
+    pub(super) async fn start_with_recorded_patches(folder: &Path, selects_shards: bool) -> Result<Self> {
+        let maps = json!([{"group": "", "resources": ["configmaps"]}]);
+        let rules = json!([{"level": "Request", "verbs": ["patch"], "resources": maps}, {"level": "None"}]);
+        let mut flags = audit_flags(folder, rules).await?;
+        flags.push(WITHOUT_SERVICE_ACCOUNTS.to_owned());
+        flags.extend(selects_shards.then(|| SHARDS_GATE.to_owned()));
         Self::start_with(folder, flags).await
     }
 
@@ -181,6 +189,19 @@ fn start_apiserver(folder: &Path, etcd_port: u16, port: u16, flags: &[String]) -
         .chain(feature_gates())
         .chain(flags.iter().cloned()),
     )
+}
+
+/// The flags for an audit log by these rules.
+async fn audit_flags(folder: &Path, rules: Value) -> Result<Vec<String>> {
+    let policy = folder.join("audit-policy.json");
+    let text = json!({
+        "apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": rules,
+    });
+    tokio::fs::write(&policy, text.to_string()).await?;
+    Ok(vec![
+        format!("--audit-policy-file={}", policy.display()),
+        format!("--audit-log-path={}", folder.join(AUDIT_LOG).display()),
+    ])
 }
 
 /// Features that are off in older versions, and that tests use.

@@ -224,7 +224,9 @@ impl Checker {
             }
             Entry::Removed { object } => {
                 self.living.remove(&object.uid);
-                self.takeovers.ended.insert(object.uid.clone(), self.now);
+                self.takeovers
+                    .ended
+                    .insert(object.uid.clone(), (self.now, object.version));
                 self.removed.insert(object.clone());
             }
             Entry::Restored { version, objects } => self.restored(*version, objects),

@@ -6,9 +6,9 @@ import "./styles/tables.css";
 import "./styles/overview.css";
 import "./styles/detail.css";
 import { Fragment, h, render } from "preact";
-import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { connection, connectionDetail, setToken, tokenNeeded } from "./api";
-import { useCell } from "./cell";
+import { inOwnFrame, useCell } from "./cell";
 import { timeZone } from "./format";
 import { ObjectPage } from "./object";
 import { Overview } from "./overview";
@@ -126,6 +126,13 @@ function Banner() {
   );
 }
 
+function Footer() {
+  const [zone, setZone] = useState("");
+  // The browser takes long for its first answer about zones and languages.
+  useLayoutEffect(() => inOwnFrame(() => setZone(timeZone())), []);
+  return <footer class="muted">{zone && `Times are in ${zone}.`}</footer>;
+}
+
 function App() {
   const route = useRoute();
   const asked = useCell(tokenNeeded);
@@ -189,7 +196,7 @@ function App() {
           </Guard>
         )}
       </main>
-      <footer class="muted">Times are in {timeZone()}.</footer>
+      <Footer />
     </>
   );
 }

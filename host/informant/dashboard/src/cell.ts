@@ -1,8 +1,17 @@
 // How the page avoids needless drawing: values that components watch, components that skip equal properties, and a
 // queue that spreads heavy drawing over frames.
 
-import { Component } from "preact";
+import { Component, options } from "preact";
 import { useLayoutEffect, useState } from "preact/hooks";
+
+// In a task of its own: reading a message and drawing it together could block a slow machine for too long.
+options.debounceRendering = setTimeout;
+
+/** What takes long to make, when it is first needed: as part of the script, it would block a slow machine for too long. */
+export function lazy<T>(make: () => T): () => T {
+  let made: T | undefined;
+  return () => (made ??= make());
+}
 
 export class Cell<T> {
   private listeners = new Set<() => void>();

@@ -2,10 +2,13 @@
 
 import { h } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import uPlot from "uplot";
+import type uPlot from "uplot";
 import { inOwnFrame } from "./cell";
 import { bytes, minute, NONE, second } from "./format";
 import { History } from "./history";
+
+// Only a call runs its script: as part of ours, it would block a slow machine for too long.
+declare function require(name: "uplot"): typeof uPlot;
 
 const HEIGHT = 132;
 const AXIS_FONT = "11px system-ui, sans-serif";
@@ -98,7 +101,7 @@ export function Chart(props: ChartProps) {
     const element = box.current!;
     const resize = new ResizeObserver(() => plot.current?.setSize({ width: element.clientWidth, height: HEIGHT }));
     const cancel = inOwnFrame(() => {
-      plot.current = new uPlot(
+      plot.current = new (require("uplot"))(
         options(element.clientWidth, props, () => end.current, setPointed),
         latest.current,
         element,
@@ -113,7 +116,7 @@ export function Chart(props: ChartProps) {
     };
   }, [scheme]);
 
-  useLayoutEffect(() => plot.current?.setData(data), [history, limit]);
+  useLayoutEffect(() => inOwnFrame(() => plot.current?.setData(data)), [history, limit]);
 
   const last = values.findLast((value) => value !== null);
   const shownValue = pointed === null ? last : values[pointed];

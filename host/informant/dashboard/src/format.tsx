@@ -1,11 +1,12 @@
 // Numbers and times for readers: binary units, short durations, local time.
 
 import { h } from "preact";
+import { lazy } from "./cell";
 
-const integer = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
-const clockTime = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
+const integer = lazy(() => new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 }));
+const clockTime = lazy(() => new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" }));
 // The Swedish order is year, month, day.
-const dayTime = new Intl.DateTimeFormat("sv-SE", { dateStyle: "short", timeStyle: "long" });
+const dayTime = lazy(() => new Intl.DateTimeFormat("sv-SE", { dateStyle: "short", timeStyle: "long" }));
 
 /** The text for a value that the server does not have. */
 export const NONE = "–";
@@ -13,13 +14,13 @@ export const NONE = "–";
 function digits(value: number): string {
   const size = Math.abs(value);
   if (size === 0) return "0";
-  if (size >= 100) return integer.format(value);
+  if (size >= 100) return integer().format(value);
   if (size >= 10) return value.toFixed(1).replace(/\.0$/, "");
   return value.toFixed(2).replace(/\.?0+$/, "") || "0";
 }
 
 export function count(value: number | null | undefined): string {
-  return value == null ? NONE : integer.format(value);
+  return value == null ? NONE : integer().format(value);
 }
 
 export function bytes(value: number | null | undefined): string {
@@ -31,7 +32,7 @@ export function bytes(value: number | null | undefined): string {
     size /= 1024;
     unit++;
   }
-  return `${unit === 0 ? integer.format(size) : size >= 100 ? size.toFixed(0) : size.toFixed(1)} ${units[unit]}`;
+  return `${unit === 0 ? integer().format(size) : size >= 100 ? size.toFixed(0) : size.toFixed(1)} ${units[unit]}`;
 }
 
 export function rate(value: number | null | undefined): string {
@@ -57,7 +58,7 @@ export function duration(ms: number | null | undefined): string {
   ];
   const [big, bigUnit, small, smallUnit] = seconds < 3600 ? pairs[0]! : seconds < 86400 ? pairs[1]! : pairs[2]!;
   const rest = Math.floor((seconds % big) / small);
-  return `${integer.format(Math.floor(seconds / big))} ${bigUnit}` + (rest > 0 ? ` ${rest} ${smallUnit}` : "");
+  return `${integer().format(Math.floor(seconds / big))} ${bigUnit}` + (rest > 0 ? ` ${rest} ${smallUnit}` : "");
 }
 
 export function ago(ms: number | null | undefined): string {
@@ -69,7 +70,7 @@ export function plural(value: number, one: string, many = one + "s"): string {
 }
 
 export function second(seconds: number): string {
-  return clockTime.format(seconds * 1000);
+  return clockTime().format(seconds * 1000);
 }
 
 export function minute(seconds: number): string {
@@ -80,10 +81,10 @@ export function minute(seconds: number): string {
 export function Time({ at, day = false }: { at: string | null | undefined; day?: boolean }) {
   const ms = at ? Date.parse(at) : NaN;
   if (Number.isNaN(ms)) return <span>{NONE}</span>;
-  const full = dayTime.format(ms);
+  const full = dayTime().format(ms);
   return (
     <time dateTime={new Date(ms).toISOString()} title={full}>
-      {day ? full : clockTime.format(ms)}
+      {day ? full : clockTime().format(ms)}
     </time>
   );
 }

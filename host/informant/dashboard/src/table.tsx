@@ -2,14 +2,14 @@
 
 import { Fragment, h, type ComponentChildren } from "preact";
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { Pure, useGrowing } from "./cell";
+import { lazy, Pure, useGrowing } from "./cell";
 import { count, plural } from "./format";
 import { setQuery } from "./router";
 import { foreign, shown } from "./text";
 
 const ROW_HEIGHT = 32;
 const SPARE_ROWS = 4;
-const ROWS_PER_FRAME = 16;
+const ROWS_PER_FRAME = 8;
 
 type Value = string | number | null;
 
@@ -50,10 +50,10 @@ function orderOf(query: URLSearchParams): Order {
 }
 
 /** `#2` comes before `#10`. */
-const text = new Intl.Collator("en", { numeric: true });
+const text = lazy(() => new Intl.Collator("en", { numeric: true }));
 
 function compare(a: Value, b: Value): number {
-  return typeof a === "string" ? text.compare(a, String(b)) : Number(a ?? -1) - Number(b ?? -1);
+  return typeof a === "string" ? text().compare(a, String(b)) : Number(a ?? -1) - Number(b ?? -1);
 }
 
 /** One row. It is drawn again only when the server sent it again or it moved. */

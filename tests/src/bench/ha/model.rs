@@ -384,6 +384,8 @@ pub(super) struct Part {
 /// One of several replicas was killed: until its objects were called elsewhere.
 pub(super) struct Kill {
     pub(super) replicas: u32,
+    pub(super) objects: u32,
+    pub(super) selects: bool,
     pub(super) is_fast: bool,
     pub(super) seconds: f64,
 }
@@ -466,12 +468,17 @@ pub(super) fn compare(measured: &Measured) -> Vec<Comparison> {
         note(*replicas, ": seconds until shares are equal", Some(computed), *seconds);
     }
     for kill in &measured.kills {
-        let mut group = measured.group(kill.replicas);
+        let mut group = Group {
+            objects: kill.objects,
+            selects: kill.selects,
+            ..measured.group(kill.replicas)
+        };
+        let of = if kill.selects { ", selected" } else { "" };
         let speed = if kill.is_fast { "fast" } else { "normal" };
         if kill.is_fast {
             group.times = LeaseTimes::FAST;
         }
-        let figure = format!(", speed = {speed:?}: seconds from a kill to its calls");
+        let figure = format!("{of}, speed = {speed:?}: seconds from a kill to its calls");
         note(kill.replicas, &figure, group.kill_seconds(), kill.seconds);
     }
     all

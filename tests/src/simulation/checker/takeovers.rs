@@ -17,8 +17,8 @@ const KEPT_NS: u64 = 600 * 1_000_000_000;
 pub(super) struct Takeovers {
     /// The incarnations that informers have had: they know of their deletes.
     pub(super) held: BTreeSet<(u32, String)>,
-    /// When incarnations ended.
-    pub(super) ended: BTreeMap<String, u64>,
+    /// When incarnations ended, and with which version.
+    pub(super) ended: BTreeMap<String, (u64, u64)>,
     /// Handlers, and those that are called instead.
     successors: BTreeMap<u32, u32>,
     /// The last ones.
@@ -92,6 +92,9 @@ impl Checker {
         else {
             return;
         };
+        if let Some(after) = after {
+            self.forget_covered(*after, watermarks);
+        }
         let before = after.and_then(|after| {
             self.takeovers.successors.insert(after, *id);
             self.takeovers.acting.remove(&after);
@@ -151,12 +154,29 @@ impl Checker {
                             .any(|(of, shown)| *of == informer && shown.uid == object.uid)
                 }
             };
-            ended.is_some_and(|ended| !is_known || ended + KEPT_NS < takeover.at)
+            ended.is_some_and(|(ended, _)| !is_known || ended + KEPT_NS < takeover.at)
         };
         if state.is_of_other_replica {
             state
                 .accepted
                 .take_if(|(exists, object)| *exists && is_unknowable(object));
+        }
+    }
+
+    /// What a replica could not know of and its watermark covers: its successor may know, and counts it as accepted.
+    fn forget_covered(&mut self, id: u32, watermarks: &BTreeMap<String, u64>) {
+        let Some(handler) = self.handlers.get(&id) else {
+            return;
+        };
+        let is_covered = |(key, state): (&Key, &KeyState)| {
+            let (_, object) = state.accepted.as_ref()?;
+            let (_, ended) = self.takeovers.ended.get(&object.uid)?;
+            let watermark = watermarks.get(&key.0).or(watermarks.get(""))?;
+            (ended <= watermark).then(|| key.clone())
+        };
+        let covered: Vec<Key> = handler.keys.iter().filter_map(is_covered).collect();
+        for key in covered {
+            self.forget_unknowable(id, &key);
         }
     }
 

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use informant_apiserver::{ApiServer, Options};
+use informant_apiserver::{ApiServer, Filter, Options};
 use informant_cache::{Division, ShardBy, ShardFilter, ShardHash, ShardSet};
 use informant_object::KeyRef;
 use serde_json::json;
 
-use crate::testing::{Rig, RigOptions, api_server, by_watch_list, delete, pods, put, settle};
+use crate::testing::{Rig, RigOptions, api_server, by_watch_list, delete, pass, pods, put, settle};
 use crate::{ReflectorOptions, SourceSpec};
 
 const TWO: Division = Division {
@@ -112,6 +112,36 @@ async fn objects_of_a_lost_shard_are_forgotten_without_calls() {
     delete(&server, &mine);
     settle().await;
     assert_eq!(recorder.take(), [format!("delete {next}"), format!("delete {mine}")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn delete_missed_while_a_shard_was_lost_counts_as_relisted() {
+    let server = api_server();
+    let mine = names(0).next().unwrap();
+    put(&server, &mine, 1);
+    let spec = reading(&[0]);
+    let rig = Rig::start_with(
+        &server,
+        RigOptions {
+            spec,
+            ..RigOptions::default()
+        },
+    );
+    let recorder = rig.record();
+    settle().await;
+    recorder.take();
+    let (all, lists) = (Filter::any(), Filter::any().verb("list"));
+    server.faults().freeze_watches(&all);
+    server.faults().forbid(lists.clone());
+    reconfigure(&rig, reading(&[])).await;
+    delete(&server, &mine);
+    // It returns before the list without it has come.
+    reconfigure(&rig, reading(&[0])).await;
+    server.faults().allow(&lists);
+    pass(60).await;
+    rig.informer.reconfigured().await.unwrap();
+    // Not as one that is no longer selected: its last state was not seen.
+    assert_eq!(recorder.take(), [format!("delete {mine} unknown (relist)")]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -128,6 +128,8 @@ fn measured_figures_are_divided_by_computed_ones() {
     measured.equal_shares.push((4, 22.6));
     measured.kills.push(Kill {
         replicas: 4,
+        objects: 200_000,
+        selects: false,
         is_fast: true,
         seconds: 14.02,
     });
