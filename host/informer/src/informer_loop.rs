@@ -31,7 +31,6 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use candidate::Candidate;
-use candidate::CatchUp;
 pub(crate) use control::{Control, IndexersChange};
 pub(crate) use handoff::SourceHandoff;
 use index_feeds::{IndexFeeds, IndexWarnings};
@@ -107,8 +106,6 @@ pub(crate) struct InformerLoop {
     synced: bool,
     /// A reflector with another request, until its first list is accepted.
     candidate: Option<Candidate>,
-    /// Its first list, while the reflector before sends what that does not show.
-    catching_up: Option<CatchUp>,
     /// Updates of the reflector wait while its candidate is listing.
     paused: bool,
     /// Another source is about to replace it: it reads nothing, nor does a candidate.
@@ -141,7 +138,6 @@ impl InformerLoop {
             guard,
             synced: false,
             candidate: None,
-            catching_up: None,
             paused: false,
             quiesced: false,
             predecessors: Vec::new(),
@@ -161,29 +157,17 @@ impl InformerLoop {
                     None => break,
                 },
                 () = self.parts.cache.asked() => self.begin_to_free(),
-                first = candidate::first_message(&mut self.candidate), if self.lists() => self.candidate_listed(first).await,
-                updates = self.parts.updates.recv(), if self.reads() => match updates {
-                    updates if self.catching_up.is_some() => self.caught_up_with(updates).await,
+                first = candidate::first_message(&mut self.candidate), if self.candidate.is_some() && !self.quiesced => self.candidate_listed(first).await,
+                updates = self.parts.updates.recv(), if self.has_reflector && !self.paused && !self.quiesced => match updates {
                     Some(updates) => self.receive(updates).await,
                     None => self.has_reflector = false,
                 },
-                () = candidate::catch_up_over(self.catching_up.as_ref(), &*self.parts.environment), if !self.quiesced => self.end_catch_up().await,
                 news = self.shedding.news(&*self.parts.environment) => self.handle_shedding(news),
                 () = self.feeds.woken(&*self.parts.environment, self.parts.source) => self.handle_feed_news(),
                 () = tokio::task::yield_now(), if self.shedding.is_freeing() => {}
             }
         }
         self.end();
-    }
-
-    /// Whether a candidate's first list is awaited.
-    fn lists(&self) -> bool {
-        self.candidate.is_some() && self.catching_up.is_none() && !self.quiesced
-    }
-
-    /// Whether the updates of the reflector are read.
-    fn reads(&self) -> bool {
-        self.has_reflector && !self.quiesced && (!self.paused || self.catching_up.is_some())
     }
 
     /// Processes a message, and further ones that are ready, as far as they fit into one batch. After a full batch,

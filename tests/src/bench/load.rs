@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::{Value, json};
 use tokio::time::MissedTickBehavior;
@@ -14,6 +14,9 @@ use crate::cluster::Cluster;
 
 /// Environment variables per container.
 const VARIABLES: u32 = 3;
+
+/// Names of so many pods have one length.
+const COPIES_MAX: u32 = 1_000_000;
 
 /// Maximum number of concurrent requests.
 const REQUESTS_AT_ONCE: usize = 8;
@@ -43,6 +46,10 @@ pub(super) async fn create_in(client: &Client, count: u32, spread: Spread) -> Re
 /// others are copies of them in its database, which takes a twentieth of the time.
 pub(super) async fn copy_in(cluster: &Cluster, count: u32, spread: Spread) -> Result<()> {
     let originals = u32::try_from(spread.namespaces().len())?.min(count);
+    ensure!(
+        originals > 0 && count <= COPIES_MAX,
+        "{count} pods of {originals} namespaces"
+    );
     create_in(&cluster.client().await?, originals, spread).await?;
     let etcd = cluster.etcd().context("only the real kube-apiserver has a database")?;
     let key = |number| format!("/registry/pods/{}/{}", spread.namespace(number), name(number));
@@ -69,7 +76,7 @@ pub(super) async fn copy_in(cluster: &Cluster, count: u32, spread: Spread) -> Re
 fn replaced(value: &[u8], text: &str, other: &str) -> Vec<u8> {
     let (text, other) = (text.as_bytes(), other.as_bytes());
     let mut value = value.to_vec();
-    for at in 0..value.len().saturating_sub(text.len()) {
+    for at in 0..value.len() {
         if value[at..].starts_with(text) {
             value[at..at + text.len()].copy_from_slice(other);
         }

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use informant_cache::{Division, ShardHash};
 use informant_tests::chaos::Mode;
 use informant_tests::client::Client;
-use informant_tests::cluster::{AuditLog, Cluster, Request};
+use informant_tests::cluster::{Cluster, Request};
 use informant_tests::wait;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -142,26 +142,32 @@ fn check(writes: &Writes) -> Result<()> {
     Ok(())
 }
 
-fn term(request: &Request) -> &Value {
-    &request.body["data"]["term"]
-}
-
 /// Between any two writes for one object, by different instances, the API server had answered the one before the other
 /// reached it. Returns how many there were.
-fn do_not_overlap(audit: &mut AuditLog) -> Result<usize> {
-    let mut requests = audit.read_new()?;
-    requests.sort_by_key(|request| request.began);
-    let mut last: BTreeMap<&str, &Request> = BTreeMap::new();
-    for request in &requests {
+fn do_not_overlap(requests: &[Request]) -> Result<usize> {
+    // What was refused for sure has written nothing.
+    let written = requests.iter().filter(|request| !(400..500).contains(&request.code));
+    let mut written: Vec<&Request> = written.collect();
+    written.sort_by_key(|request| request.began);
+    let mut last: BTreeMap<&str, BTreeMap<&str, &Request>> = BTreeMap::new();
+    for request in &written {
         let object = request.request.split('?').next().unwrap_or_default();
-        let before = last
-            .insert(object, request)
-            .filter(|before| term(before) != term(request));
-        if let Some(before) = before {
+        let term = request.body["data"]["term"].as_str();
+        let term = term.with_context(|| format!("{request:?} has no term"))?;
+        let of_object = last.entry(object).or_default();
+        for before in of_object
+            .iter()
+            .filter(|(of, _)| **of != term)
+            .map(|(_, before)| before)
+        {
             ensure!(before.ended <= request.began, "{before:?} overlaps with {request:?}");
         }
+        let newest = of_object.entry(term).or_insert(request);
+        if newest.ended < request.ended {
+            *newest = request;
+        }
     }
-    Ok(requests.len())
+    Ok(written.len())
 }
 
 /// Waits until another term has written for each of these objects. Returns how long after `began` the last of the first
@@ -248,8 +254,14 @@ async fn run(hash: ShardHash) -> Result<()> {
         return Err(error.context(states(&replicas).await));
     }
     check(&writes)?;
-    let requests = do_not_overlap(&mut audit)?;
-    ensure!(requests >= writes.all().len(), "the audit log lacks writes: {requests}");
+    let mut requests = Vec::new();
+    wait::until("all writes in the audit log", WITHIN, async || {
+        requests.extend(audit.read_new().map_err(|error| format!("{error:#}"))?);
+        let is_whole = requests.len() >= writes.all().len();
+        is_whole.then_some(()).ok_or_else(|| format!("{}", requests.len()))
+    })
+    .await?;
+    let requests = do_not_overlap(&requests)?;
     #[expect(clippy::print_stdout, reason = "the figures are the result of the long form")]
     {
         println!(

@@ -54,8 +54,9 @@ function drain(): void {
   const [task] = queue;
   if (!task) return;
   queue.delete(task);
-  task();
+  // First, as a task may fail.
   if (queue.size > 0) schedule();
+  task();
 }
 
 function schedule(): void {

@@ -16,12 +16,12 @@ use std::time::Duration;
 use informant_object::KeyRef;
 use tokio_util::sync::CancellationToken;
 
-use informant_cache::{Environment, KeptDelete, Moment, Reason, ShardFilter};
+use informant_cache::{KeptDelete, Moment, Reason, ShardFilter};
 
 use super::InformerLoop;
 use crate::api::CollectionRequest;
 use crate::spec::SourceSpec;
-use crate::update_channel::{EventKind, StagedList, Update, UpdateReceiver, Updates};
+use crate::update_channel::{EventKind, Update, UpdateReceiver, Updates};
 
 /// For how long the reflector before a candidate that reads other shards may send nothing until it counts as having
 /// sent all that the candidate's list knows: 500 ms. A watch is seldom later than that.
@@ -30,42 +30,6 @@ const CATCH_UP_SILENCE_MAX: Duration = Duration::from_millis(500);
 /// How long it is waited for altogether: 10 s. Deletes that it sends later are lost for handlers that have not had
 /// them.
 const CATCH_UP_MAX: Duration = Duration::from_secs(10);
-
-/// How many updates it may send until then: 65,536.
-const CATCH_UP_UPDATES_MAX: usize = 1 << 16;
-
-/// The list of a candidate that reads other shards waits until the reflector before has sent what the list knows of
-/// them. Meanwhile commands are handled: a candidate that is started next replaces it.
-pub(super) struct CatchUp {
-    list: StagedList,
-    received: Moment,
-    /// What the candidate reads.
-    shards: Option<ShardFilter>,
-    until: Moment,
-    silent_until: Moment,
-    /// The newest version that the reflector before has sent.
-    seen: Option<u64>,
-    /// What it has sent.
-    updates: Vec<(Update, Moment)>,
-}
-
-impl CatchUp {
-    fn listed(&self) -> Option<u64> {
-        self.list.version.as_ref().number()
-    }
-}
-
-/// When the reflector before has been silent for too long, or sent for too long; pending if no list waits.
-pub(super) async fn catch_up_over(catching_up: Option<&CatchUp>, environment: &dyn Environment) {
-    let Some(catching_up) = catching_up else {
-        return std::future::pending().await;
-    };
-    let until = catching_up.until.min(catching_up.silent_until);
-    let now = environment.now();
-    if now < until {
-        environment.sleep(until - now).await;
-    }
-}
 
 /// A reflector on probation.
 pub(crate) struct Candidate {
@@ -76,6 +40,8 @@ pub(crate) struct Candidate {
     pub(crate) spec: Arc<SourceSpec>,
     /// Ends its reflector.
     pub(crate) reflector: CancellationToken,
+    /// One that it replaced was to read other shards.
+    pub(crate) replaced_other_shards: bool,
 }
 
 /// The candidate's next message; pending if there is no candidate.
@@ -88,12 +54,14 @@ pub(super) async fn first_message(candidate: &mut Option<Candidate>) -> Option<U
 
 impl InformerLoop {
     /// Starts a reflector with another request, replacing a candidate that has not succeeded yet.
-    pub(super) async fn start_candidate(&mut self, candidate: Candidate) {
-        self.abandon_catch_up().await;
+    pub(super) fn start_candidate(&mut self, mut candidate: Candidate) {
         self.paused = false;
-        if let Some(before) = self.candidate.replace(candidate) {
+        if let Some(before) = self.candidate.take() {
+            let had_other = before.spec.shards != candidate.spec.shards;
+            candidate.replaced_other_shards = had_other || before.replaced_other_shards;
             before.reflector.cancel();
         }
+        self.candidate = Some(candidate);
     }
 
     /// The candidate is about to list: the reflector's updates wait from now on. Returns whether this candidate is
@@ -114,7 +82,8 @@ impl InformerLoop {
         }
     }
 
-    /// The candidate has its first list, which is applied at once if it reads the shards that were read before.
+    /// The candidate has its first list. If it is accepted, the difference is delivered and the candidate becomes the
+    /// source's reflector.
     pub(super) async fn candidate_listed(&mut self, first: Option<Updates>) {
         let Some(first) = first else {
             // Its reflector is over: it panicked, or the process shuts down.
@@ -123,107 +92,33 @@ impl InformerLoop {
             return;
         };
         let (updates, received) = first.into_parts();
-        // A reflector's first message is a single list.
-        let list = updates.into_iter().find_map(|update| match update {
-            Update::Replace(list) => Some(list),
-            _ => None,
-        });
-        let Some(list) = list else { return };
-        self.process_queued().await;
-        let is_numbered = list.version.as_ref().number().is_some();
-        let now = self.parts.environment.now();
-        let shards = self.candidate.as_ref().and_then(|candidate| candidate.spec.shards);
-        self.catching_up = Some(CatchUp {
-            list,
-            received,
-            shards,
-            until: now + CATCH_UP_MAX,
-            silent_until: now + CATCH_UP_SILENCE_MAX,
-            seen: None,
-            updates: Vec::new(),
-        });
-        let is_same = shards == self.parts.store.shards();
-        if is_same || !is_numbered || !self.has_reflector {
-            self.end_catch_up().await;
-        }
-    }
-
-    /// The reflector before has sent what a candidate's list does not show. None: it is over.
-    pub(super) async fn caught_up_with(&mut self, updates: Option<Updates>) {
-        let now = self.parts.environment.now();
-        let Some(catching_up) = &mut self.catching_up else {
-            return;
-        };
-        let is_over = updates.is_none();
-        if let Some(updates) = updates {
-            let (updates, received) = updates.into_parts();
-            for update in updates {
-                catching_up.seen = catching_up.seen.max(update.version());
-                catching_up.updates.push((update, received));
+        for update in updates {
+            // A reflector's first message is a single list.
+            let Update::Replace(list) = update else { continue };
+            self.process_queued().await;
+            let generation = self.candidate.as_ref().map(|candidate| candidate.generation);
+            let status = Arc::clone(&self.parts.status);
+            let accepted = self.check_list(list, self.candidate_reason(), || {
+                if let Some(generation) = generation {
+                    status.begin_generation(generation);
+                }
+            });
+            let Some(list) = accepted else { continue };
+            self.shards_before = self.parts.store.shards();
+            self.catch_up(list.version.as_ref().number()).await;
+            self.activate_candidate();
+            let has_other_shards = self.shards_before != self.parts.store.shards();
+            if has_other_shards {
+                self.push_kept_deletes();
             }
-            catching_up.silent_until = now + CATCH_UP_SILENCE_MAX;
-        }
-        let is_full = catching_up.updates.len() >= CATCH_UP_UPDATES_MAX;
-        if is_over || is_full || catching_up.seen >= catching_up.listed() {
-            self.end_catch_up().await;
-        }
-    }
-
-    /// If the candidate's list is accepted, the difference is delivered and the candidate becomes the source's
-    /// reflector.
-    pub(super) async fn end_catch_up(&mut self) {
-        let Some(catching_up) = self.catching_up.take() else {
-            return;
-        };
-        let CatchUp {
-            list,
-            received,
-            shards,
-            updates,
-            ..
-        } = catching_up;
-        let listed = list.version.as_ref().number();
-        let generation = self.candidate.as_ref().map(|candidate| candidate.generation);
-        let status = Arc::clone(&self.parts.status);
-        let accepted = self.check_list(list, self.candidate_reason(), || {
-            if let Some(generation) = generation {
-                status.begin_generation(generation);
+            self.apply_list(list, received).await;
+            if has_other_shards {
+                // Of shards that were gained while the list was applied.
+                self.push_kept_deletes();
+                self.end_shards();
             }
-        });
-        let Some(list) = accepted else {
-            return self.receive_waiting(updates).await;
-        };
-        self.shards_before = self.parts.store.shards();
-        for (update, received) in updates {
-            self.keep_waiting_delete(update, (shards, listed), received);
-        }
-        self.activate_candidate();
-        let has_other_shards = self.shards_before != self.parts.store.shards();
-        if has_other_shards {
-            self.push_kept_deletes();
-        }
-        self.apply_list(list, received).await;
-        if has_other_shards {
-            // Of shards that were gained while the list was applied.
-            self.push_kept_deletes();
-            self.end_shards();
-        }
-        self.shards_before = self.parts.store.shards();
-        self.parts.status.set_reconfigured();
-    }
-
-    /// The list that waited for these updates is not applied: they are, as if there had been none.
-    async fn receive_waiting(&mut self, updates: Vec<(Update, Moment)>) {
-        for (update, received) in updates {
-            self.receive_one(update, received).await;
-        }
-        self.process_queued().await;
-    }
-
-    /// What the list of a candidate that is not wanted any more has waited for.
-    pub(super) async fn abandon_catch_up(&mut self) {
-        if let Some(catching_up) = self.catching_up.take() {
-            self.receive_waiting(catching_up.updates).await;
+            self.shards_before = self.parts.store.shards();
+            self.parts.status.set_reconfigured();
         }
     }
 
@@ -234,7 +129,8 @@ impl InformerLoop {
         let is_same = candidate.is_some_and(|candidate| {
             let next = &candidate.spec;
             let [old, new] = [before, next].map(|spec| CollectionRequest::of_all_shards(spec));
-            old == new && next.keeps_same_shape(before)
+            let has_moved = next.shards != before.shards || candidate.replaced_other_shards;
+            has_moved && old == new && next.keeps_same_shape(before)
         });
         match is_same {
             true => Reason::Relist,
@@ -242,7 +138,33 @@ impl InformerLoop {
         }
     }
 
-    /// Keeps a delete of a shard that was not read until now, or is not from now on: the list shows nothing of them.
+    /// If the candidate reads other shards: reads what the reflector before sends up to the version of the list, and
+    /// keeps the deletes of shards that were not read until now, or are not from now on. The list shows nothing of
+    /// them.
+    async fn catch_up(&mut self, listed: Option<u64>) {
+        let next = self.candidate.as_ref().and_then(|candidate| candidate.spec.shards);
+        if next == self.shards_before {
+            return;
+        }
+        let until = self.parts.environment.now() + CATCH_UP_MAX;
+        let mut seen = None;
+        while seen < listed && self.parts.environment.now() < until {
+            let silence = CATCH_UP_SILENCE_MAX.min(until - self.parts.environment.now());
+            let silence = self.parts.environment.sleep(silence);
+            let updates = tokio::select! {
+                biased;
+                updates = self.parts.updates.recv(), if self.has_reflector => updates,
+                () = silence => None,
+            };
+            let Some(updates) = updates else { return };
+            let (updates, received) = updates.into_parts();
+            for update in updates {
+                seen = seen.max(update.version());
+                self.keep_waiting_delete(update, (next, listed), received);
+            }
+        }
+    }
+
     fn keep_waiting_delete(
         &mut self,
         update: Update,

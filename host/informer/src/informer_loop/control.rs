@@ -70,7 +70,7 @@ impl InformerLoop {
             Control::AddIndexers(indexes, done) => drop(done.send(self.add_indexers(indexes).await)),
             Control::ChangeIndexers(change, done) => drop(done.send(self.change_indexers(change).await)),
             Control::NotifyUnchanged(notify) => self.parts.fifo.set_skip_unchanged(!notify),
-            Control::StartCandidate(candidate) => self.start_candidate(candidate).await,
+            Control::StartCandidate(candidate) => self.start_candidate(candidate),
             Control::Pause(generation, done) => {
                 if self.pause(generation).await {
                     let _ = done.send(());
@@ -227,7 +227,6 @@ impl InformerLoop {
 
     /// Processes what the reflector sent before it was stopped.
     async fn process_remaining(&mut self) {
-        self.abandon_catch_up().await;
         while let Ok(updates) = self.parts.updates.try_recv() {
             self.receive(updates).await;
         }

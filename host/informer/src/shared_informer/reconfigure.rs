@@ -130,6 +130,7 @@ impl SharedInformer {
             updates,
             spec: Arc::new(spec.clone()),
             reflector: cancel.clone(),
+            replaced_other_shards: false,
         }))?;
         self.start_reflector(spec, shape, options, sender, generation, cancel);
         Ok(())

@@ -113,6 +113,13 @@ impl Replica {
         Ok(objects.unwrap_or_default() as u64)
     }
 
+    /// Whether one of its sources has other shards than it is to have, so that it lists.
+    pub(super) async fn lists(&self) -> Result<bool> {
+        let sources = self.daemon.json("/api/v1/sources").await?;
+        let sources = sources["items"].as_array().context("no sources")?;
+        Ok(sources.iter().any(|source| !source["reconfiguring"].is_null()))
+    }
+
     async fn acts(&self) -> Result<bool> {
         let replicas = self.daemon.json("/api/v1/replicas").await?;
         Ok(replicas["standing"] == "acting")

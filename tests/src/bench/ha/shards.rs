@@ -121,11 +121,13 @@ impl Bench {
         let all = u64::from(self.load.objects());
         wait::until("each object in one replica", LISTED_WITHIN, async || {
             let mut held = Vec::new();
+            let mut list = false;
             for replica in &group.replicas {
                 held.push(replica.objects().await.map_err(|error| format!("{error:#}"))?);
+                list |= replica.lists().await.map_err(|error| format!("{error:#}"))?;
             }
-            let sum: u64 = held.iter().sum();
-            (sum == all).then_some(()).ok_or_else(|| format!("{held:?}"))
+            let is_done = !list && held.iter().sum::<u64>() == all;
+            is_done.then_some(()).ok_or_else(|| format!("{held:?}"))
         })
         .await
     }
