@@ -43,7 +43,7 @@ pub(super) async fn create_in(client: &Client, count: u32, spread: Spread) -> Re
 }
 
 /// As [`create_in`], for a large number on the real kube-apiserver: it creates the first pod of each namespace, and the
-/// others are copies of them in its database, which takes a twentieth of the time.
+/// others are copies of them in its database, which takes a fifth of the time.
 pub(super) async fn copy_in(cluster: &Cluster, count: u32, spread: Spread) -> Result<()> {
     let originals = u32::try_from(spread.namespaces().len())?.min(count);
     ensure!(
