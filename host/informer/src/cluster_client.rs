@@ -15,7 +15,7 @@
 
 mod health;
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -75,6 +75,7 @@ pub struct ClusterClient {
     client: Client,
     health: Arc<ClusterHealth>,
     body_reads: Arc<Mutex<TokenBucket>>,
+    ends_initial_events: Arc<AtomicBool>,
 }
 
 /// A source's access to its cluster.
@@ -104,6 +105,7 @@ impl ClusterClient {
                 BODY_READS_PER_SECOND_MAX,
                 BODY_READS_PER_SECOND_MAX,
             ))),
+            ends_initial_events: Arc::default(),
         }
     }
 
@@ -137,6 +139,16 @@ impl ClusterLink {
             metrics,
             counted: Arc::default(),
         }
+    }
+
+    /// Whether the last WatchList of the cluster's sources that was answered ended its initial events: the API server
+    /// supports it.
+    pub(crate) fn ends_initial_events(&self) -> bool {
+        self.cluster.ends_initial_events.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_ends_initial_events(&self, ends: bool) {
+        self.cluster.ends_initial_events.store(ends, Ordering::Relaxed);
     }
 
     /// Sends `request` as [`api::open`] does; gives up earlier if the API server shows no sign of life, or is back

@@ -13,6 +13,7 @@
 
 mod apply;
 mod candidate;
+mod catch_up;
 mod control;
 mod handoff;
 mod index_feeds;
@@ -31,6 +32,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use candidate::Candidate;
+use catch_up::WaitingList;
 pub(crate) use control::{Control, IndexersChange};
 pub(crate) use handoff::SourceHandoff;
 use index_feeds::{IndexFeeds, IndexWarnings};
@@ -106,6 +108,8 @@ pub(crate) struct InformerLoop {
     synced: bool,
     /// A reflector with another request, until its first list is accepted.
     candidate: Option<Candidate>,
+    /// That list, while the reflector before sends what precedes it.
+    waiting_list: Option<WaitingList>,
     /// Updates of the reflector wait while its candidate is listing.
     paused: bool,
     /// Another source is about to replace it: it reads nothing, nor does a candidate.
@@ -138,6 +142,7 @@ impl InformerLoop {
             guard,
             synced: false,
             candidate: None,
+            waiting_list: None,
             paused: false,
             quiesced: false,
             predecessors: Vec::new(),
@@ -157,17 +162,30 @@ impl InformerLoop {
                     None => break,
                 },
                 () = self.parts.cache.asked() => self.begin_to_free(),
-                first = candidate::first_message(&mut self.candidate), if self.candidate.is_some() && !self.quiesced => self.candidate_listed(first).await,
-                updates = self.parts.updates.recv(), if self.has_reflector && !self.paused && !self.quiesced => match updates {
+                first = candidate::first_message(&mut self.candidate), if self.awaits_list() => self.candidate_listed(first).await,
+                updates = self.parts.updates.recv(), if self.reads() => match updates {
+                    Some(updates) if self.waiting_list.is_some() => self.catch_up(updates).await,
                     Some(updates) => self.receive(updates).await,
                     None => self.has_reflector = false,
                 },
+                () = catch_up::is_over(self.waiting_list.as_ref(), &*self.parts.environment), if !self.quiesced => self.end_catch_up().await,
                 news = self.shedding.news(&*self.parts.environment) => self.handle_shedding(news),
                 () = self.feeds.woken(&*self.parts.environment, self.parts.source) => self.handle_feed_news(),
                 () = tokio::task::yield_now(), if self.shedding.is_freeing() => {}
             }
         }
         self.end();
+    }
+
+    /// Whether a candidate's first list may come.
+    fn awaits_list(&self) -> bool {
+        self.candidate.is_some() && self.waiting_list.is_none() && !self.quiesced
+    }
+
+    /// Whether the reflector's updates are read.
+    fn reads(&self) -> bool {
+        let is_paused = self.paused && self.waiting_list.is_none();
+        self.has_reflector && !is_paused && !self.quiesced
     }
 
     /// Processes a message, and further ones that are ready, as far as they fit into one batch. After a full batch,

@@ -260,7 +260,7 @@ impl Listener {
             self.sources.rotate_cursors(lane);
         }
         let is_other = self.queue.slots.lane_map.of(source, object.key()) != lane;
-        if is_other || self.is_elsewhere(source, object.key()) {
+        if is_other || self.is_elsewhere(source, object.key()) || self.is_divided_otherwise(source) {
             return CursorStep::PassedOver;
         }
         let is_left_out = is_left_out || kind == CursorKind::Takeover && self.was_accepted_before_gain(source, &object);

@@ -146,7 +146,7 @@ impl Listener {
         let is_new = change.reason == Reason::Takeover;
         let was_accepted = |object: &Object| is_new && self.was_accepted_elsewhere(source, object);
         let is_accepted = matches!(what, What::Is(object) if was_accepted(object));
-        is_accepted || self.is_elsewhere(source, change.key())
+        is_accepted || self.is_elsewhere(source, change.key()) || self.is_divided_otherwise(source)
     }
 
     /// Leaves a change to the cursor that has not passed its key yet. Returns whether that is possible.

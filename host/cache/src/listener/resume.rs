@@ -173,7 +173,7 @@ impl Listener {
         }
         self.restore_requeues(source, resume.requeues, now);
         let mut deletes = resume.deletes;
-        if let Some(shards) = snapshot.shards() {
+        if let Some(shards) = self.shard_filter(source).or(snapshot.shards().copied()) {
             // Those that the source does not read yet come with the list of these.
             deletes
                 .retain(|delete| shards.includes(delete.key.as_ref()) && !self.was_deleted_elsewhere(source, delete));
@@ -205,13 +205,15 @@ impl Listener {
             self.queue.counters.unattached += deletes.len() as u64;
             return;
         };
+        // What is there now comes with the next list.
+        let is_listed_later = self.is_divided_otherwise(source);
         let mut deletes = deletes.into_iter().peekable();
         while let Some(vanished) = deletes.next() {
             let present = state.snapshot.get(vanished.key.as_ref());
             let lane = self.queue.slots.lane_map.of(source, vanished.key.as_ref());
             let is_last = deletes.peek().is_none_or(|next| next.key != vanished.key);
             let again = present
-                .filter(|object| is_last && !state.will_show(lane, object))
+                .filter(|object| is_last && !is_listed_later && !state.will_show(lane, object))
                 .cloned();
             let received = vanished.received.unwrap_or(now);
             let end = End {

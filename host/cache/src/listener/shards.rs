@@ -70,7 +70,7 @@ impl Listener {
 
     /// The shards of a source as the work is divided now, and those among them that it has: none while it is divided as
     /// the work was before.
-    fn shard_filter(&self, source: SourceId) -> Option<ShardFilter> {
+    pub(super) fn shard_filter(&self, source: SourceId) -> Option<ShardFilter> {
         let division = self.shards.held?.division;
         let filter = *self.sources.get(source)?.snapshot.shards()?;
         Some(match filter.division == division {
@@ -105,6 +105,13 @@ impl Listener {
         let state = self.sources.get(source);
         let is_divided = state.is_some_and(|state| state.snapshot.shards().is_some());
         is_divided && !self.shard_of(source, key).is_some_and(|shard| self.holds(shard))
+    }
+
+    /// Whether the work is divided otherwise than the source. All that is held comes with its next list.
+    pub(super) fn is_divided_otherwise(&self, source: SourceId) -> bool {
+        let listed = self.sources.get(source).and_then(|state| state.snapshot.shards());
+        let held = self.shards.held.zip(listed);
+        held.is_some_and(|(held, listed)| held.division != listed.division)
     }
 
     /// Whether the handler accepted `object` in another process, before this one gained its shard.

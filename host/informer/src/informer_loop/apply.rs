@@ -5,7 +5,8 @@
 use informant_cache::listener::{ChangeKind, ObjectChange};
 use informant_cache::seeded_bug::{SeededBug, seeded_bug};
 use informant_cache::{
-    Delta, DeltaFifo, DeltaObject, DeltaType, EventVerdict, KeptDelete, Moment, Reason, StoreWriter, Tombstone,
+    Delta, DeltaFifo, DeltaObject, DeltaType, EventVerdict, KeptDelete, Moment, Reason, ShardFilter, StoreWriter,
+    Tombstone,
 };
 use informant_object::frames::RecoveredHead;
 use informant_object::{KeyRef, Object, VersionRef};
@@ -64,13 +65,19 @@ impl InformerLoop {
                 ListedItem::Outdated => return,
             }
         }
-        let Some(old) = self.parts.store.add(object.clone()) else {
-            let reason = match self.was_of_other_shard(object.key()) {
-                true => Reason::Takeover,
-                false => delta.reason,
-            };
-            return self.record_change_because(delta, reason, || ChangeKind::Add(object.clone()));
+        let old = self.parts.store.add(object.clone());
+        let is_taken_over = self.was_of_other_shard(object.key());
+        let add_reason = match is_taken_over {
+            true => Reason::Takeover,
+            false => delta.reason,
         };
+        let add = || ChangeKind::Add(object.clone());
+        let Some(old) = old else {
+            return self.record_change_because(delta, add_reason, add);
+        };
+        if old.uid() == object.uid() && is_taken_over {
+            return self.record_change_because(delta, add_reason, add);
+        }
         if old.uid() == object.uid() || seeded_bug(SeededBug::UpdateAcrossUids) {
             return self.record_change(delta, || ChangeKind::Update {
                 old,
@@ -86,7 +93,7 @@ impl InformerLoop {
         if seeded_bug(SeededBug::NewIncarnationMissed) {
             return;
         }
-        self.record_change(delta, || ChangeKind::Add(object.clone()));
+        self.record_change_because(delta, add_reason, add);
     }
 
     /// Compares an item of a list with the stored object.
@@ -113,6 +120,9 @@ impl InformerLoop {
 
     /// client-go notifies handlers of unchanged objects, as updates with equal states; here only if configured.
     fn record_unchanged(&mut self, delta: &Delta, known: Object) {
+        if self.was_of_other_shard(known.key()) {
+            return self.record_change_because(delta, Reason::Takeover, || ChangeKind::Add(known));
+        }
         let is_relist = matches!(delta.reason, Reason::Relist | Reason::Restored);
         if is_relist && !self.parts.fifo.skips_unchanged() {
             self.record_change(delta, || ChangeKind::Update {
@@ -147,9 +157,16 @@ impl InformerLoop {
         self.parts.store.shards().is_some_and(|shards| !shards.includes(key))
     }
 
-    /// Whether the object is new only because this process has not read its shard until now.
-    fn was_of_other_shard(&self, key: KeyRef<'_>) -> bool {
-        self.shards_before.is_some_and(|shards| !shards.includes(key))
+    /// Whether the object is new only because this process has not read its shard until the list that is being applied.
+    pub(super) fn was_of_other_shard(&self, key: KeyRef<'_>) -> bool {
+        let is_of_other = |before: ShardFilter| !before.includes(key) || self.was_divided_otherwise();
+        self.shards_before.is_some_and(is_of_other)
+    }
+
+    /// Whether the list that is being applied is divided otherwise than what was read before. Listeners wait for it.
+    pub(super) fn was_divided_otherwise(&self) -> bool {
+        let shards = self.shards_before.zip(self.parts.store.shards());
+        shards.is_some_and(|(before, now)| before.division != now.division)
     }
 
     /// Records a delete of an object that is known to be gone at the version `gone_by`, and keeps it for handlers that

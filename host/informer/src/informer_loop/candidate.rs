@@ -8,28 +8,18 @@
 //!
 //! While the candidate lists, the reflector's messages wait in their channel. So the list is at least as new as
 //! everything that was published, and no event that it lacks can be lost. The current reflector ends only when a list
-//! is accepted.
+//! is accepted. A list of other shards [waits](super::catch_up) until the reflector has sent what precedes it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use informant_object::KeyRef;
+use informant_cache::{KeptDelete, Moment, Reason};
 use tokio_util::sync::CancellationToken;
 
-use informant_cache::{KeptDelete, Moment, Reason, ShardFilter};
-
 use super::InformerLoop;
+use super::catch_up::WaitingList;
 use crate::api::CollectionRequest;
 use crate::spec::SourceSpec;
-use crate::update_channel::{EventKind, Update, UpdateReceiver, Updates};
-
-/// For how long the reflector before a candidate that reads other shards may send nothing until it counts as having
-/// sent all that the candidate's list knows: 500 ms. A watch is seldom later than that.
-const CATCH_UP_SILENCE_MAX: Duration = Duration::from_millis(500);
-
-/// How long it is waited for altogether: 10 s. Deletes that it sends later are lost for handlers that have not had
-/// them.
-const CATCH_UP_MAX: Duration = Duration::from_secs(10);
+use crate::update_channel::{StagedList, Update, UpdateReceiver, Updates};
 
 /// A reflector on probation.
 pub(crate) struct Candidate {
@@ -56,6 +46,7 @@ impl InformerLoop {
     /// Starts a reflector with another request, replacing a candidate that has not succeeded yet.
     pub(super) fn start_candidate(&mut self, mut candidate: Candidate) {
         self.paused = false;
+        self.drop_waiting_list();
         if let Some(before) = self.candidate.take() {
             let had_other = before.spec.shards != candidate.spec.shards;
             candidate.replaced_other_shards = had_other || before.replaced_other_shards;
@@ -82,8 +73,7 @@ impl InformerLoop {
         }
     }
 
-    /// The candidate has its first list. If it is accepted, the difference is delivered and the candidate becomes the
-    /// source's reflector.
+    /// The candidate has its first list, which is applied at once unless it is of other shards.
     pub(super) async fn candidate_listed(&mut self, first: Option<Updates>) {
         let Some(first) = first else {
             // Its reflector is over: it panicked, or the process shuts down.
@@ -95,31 +85,48 @@ impl InformerLoop {
         for update in updates {
             // A reflector's first message is a single list.
             let Update::Replace(list) = update else { continue };
-            self.process_queued().await;
-            let generation = self.candidate.as_ref().map(|candidate| candidate.generation);
-            let status = Arc::clone(&self.parts.status);
-            let accepted = self.check_list(list, self.candidate_reason(), || {
-                if let Some(generation) = generation {
-                    status.begin_generation(generation);
-                }
-            });
-            let Some(list) = accepted else { continue };
-            self.shards_before = self.parts.store.shards();
-            self.catch_up(list.version.as_ref().number()).await;
-            self.activate_candidate();
-            let has_other_shards = self.shards_before != self.parts.store.shards();
-            if has_other_shards {
-                self.push_kept_deletes();
+            if self.has_to_catch_up(&list) {
+                let now = self.parts.environment.now();
+                self.waiting_list = Some(WaitingList::new(list, received, now));
+            } else {
+                self.replace_reflector(list, received).await;
             }
-            self.apply_list(list, received).await;
-            if has_other_shards {
-                // Of shards that were gained while the list was applied.
-                self.push_kept_deletes();
-                self.end_shards();
-            }
-            self.shards_before = self.parts.store.shards();
-            self.parts.status.set_reconfigured();
         }
+    }
+
+    fn has_to_catch_up(&self, list: &StagedList) -> bool {
+        let next = self.candidate.as_ref().and_then(|candidate| candidate.spec.shards);
+        let is_other = next != self.parts.store.shards();
+        is_other && self.has_reflector && list.version.as_ref().number().is_some()
+    }
+
+    /// If the candidate's list is accepted, the difference is delivered and the candidate becomes the source's
+    /// reflector. Returns whether it is.
+    pub(super) async fn replace_reflector(&mut self, list: StagedList, received: Moment) -> bool {
+        self.process_queued().await;
+        let generation = self.candidate.as_ref().map(|candidate| candidate.generation);
+        let status = Arc::clone(&self.parts.status);
+        let accepted = self.check_list(list, self.candidate_reason(), || {
+            if let Some(generation) = generation {
+                status.begin_generation(generation);
+            }
+        });
+        let Some(list) = accepted else { return false };
+        self.shards_before = self.parts.store.shards();
+        self.activate_candidate();
+        let has_other_shards = self.shards_before != self.parts.store.shards();
+        if has_other_shards {
+            self.push_kept_deletes();
+        }
+        self.apply_list(list, received).await;
+        if has_other_shards {
+            // Of shards that were gained while the list was applied.
+            self.push_kept_deletes();
+            self.end_shards();
+        }
+        self.shards_before = self.parts.store.shards();
+        self.parts.status.set_reconfigured();
+        true
     }
 
     /// With the same selection, what is missing of shards that were read before was deleted: also if a candidate with
@@ -138,62 +145,16 @@ impl InformerLoop {
         }
     }
 
-    /// If the candidate reads other shards: reads what the reflector before sends up to the version of the list, and
-    /// keeps the deletes of shards that were not read until now, or are not from now on. The list shows nothing of
-    /// them.
-    async fn catch_up(&mut self, listed: Option<u64>) {
-        let next = self.candidate.as_ref().and_then(|candidate| candidate.spec.shards);
-        if next == self.shards_before {
-            return;
-        }
-        let until = self.parts.environment.now() + CATCH_UP_MAX;
-        let mut seen = None;
-        while seen < listed && self.parts.environment.now() < until {
-            let silence = CATCH_UP_SILENCE_MAX.min(until - self.parts.environment.now());
-            let silence = self.parts.environment.sleep(silence);
-            let updates = tokio::select! {
-                biased;
-                updates = self.parts.updates.recv(), if self.has_reflector => updates,
-                () = silence => None,
-            };
-            let Some(updates) = updates else { return };
-            let (updates, received) = updates.into_parts();
-            for update in updates {
-                seen = seen.max(update.version());
-                self.keep_waiting_delete(update, (next, listed), received);
-            }
-        }
-    }
-
-    fn keep_waiting_delete(
-        &mut self,
-        update: Update,
-        (next, listed): (Option<ShardFilter>, Option<u64>),
-        received: Moment,
-    ) {
-        let is_left = |key: KeyRef<'_>| next.is_some_and(|next| !next.includes(key));
-        if let Update::Event {
-            kind: EventKind::Deleted,
-            object,
-        } = update
-            && (self.is_of_other_shard(object.key()) || is_left(object.key()))
-            && object.version().number() <= listed
-        {
-            self.keep_others_delete(object, received);
-        }
-    }
-
     /// Of objects that are read from now on and were not until now, deletes that this process has seen before.
     fn push_kept_deletes(&self) {
-        let (before, now) = (self.shards_before, self.parts.environment.now());
-        let was_read = |delete: &KeptDelete| before.is_none_or(|shards| shards.includes(delete.key.as_ref()));
+        let now = self.parts.environment.now();
+        let was_read = |delete: &KeptDelete| !self.was_of_other_shard(delete.key.as_ref());
         let mut kept = self.parts.kept_deletes.of(self.parts.source);
         // Shards may have been gained since the candidate began: their deletes come with the next one.
         kept.retain(|delete| !was_read(delete) && !self.is_of_other_shard(delete.key.as_ref()));
-        if self.synced && !kept.is_empty() {
-            for listener in &self.listeners {
-                listener.feed().push_kept_deletes(self.parts.source, kept.clone(), now);
-            }
+        // Also without any: those that the list shows come with it.
+        for listener in self.listeners.iter().filter(|_| self.synced) {
+            listener.feed().push_kept_deletes(self.parts.source, kept.clone(), now);
         }
     }
 

@@ -81,7 +81,10 @@ impl InformerLoop {
                 let snapshot = self.quiesce().await;
                 let _ = done.send(snapshot);
             }
-            Control::ResumeReading => self.quiesced = false,
+            Control::ResumeReading => {
+                self.quiesced = false;
+                self.restart_catch_up();
+            }
             Control::DeliverAfter(sources) => self.predecessors = sources,
             Control::TransferIn(listeners, from, done) => {
                 self.transfer_in(listeners, from).await;
@@ -227,6 +230,7 @@ impl InformerLoop {
 
     /// Processes what the reflector sent before it was stopped.
     async fn process_remaining(&mut self) {
+        self.drop_waiting_list();
         while let Ok(updates) = self.parts.updates.try_recv() {
             self.receive(updates).await;
         }

@@ -162,6 +162,7 @@ impl InformerLoop {
 
     /// Delivers deletes for everything that no other source covers. The loop ends afterwards.
     pub(super) async fn drain(&mut self, targets: &[SourceHandoff]) {
+        self.drop_waiting_list();
         if let Some(candidate) = self.candidate.take() {
             candidate.reflector.cancel();
         }

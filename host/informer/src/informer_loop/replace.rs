@@ -84,11 +84,16 @@ impl InformerLoop {
             reason,
         } = list;
         self.shed_with_list(&heads.namespaces).await;
+        let was_divided_otherwise = self.was_divided_otherwise();
         let LoopParts { fifo, store, .. } = &mut self.parts;
         if let Some(fields) = &heads.fields {
             store.expect_heads(fields);
         }
+        let skips_unchanged = fifo.skips_unchanged();
+        // Listeners wait for all of it.
+        fifo.set_skip_unchanged(skips_unchanged && !was_divided_otherwise);
         let summary = fifo.replace(objects, &version, store, reason, received);
+        fifo.set_skip_unchanged(skips_unchanged);
         log!(
             debug,
             *self.parts.name,

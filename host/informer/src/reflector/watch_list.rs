@@ -34,6 +34,10 @@ use crate::status::{ReflectorState, RequestCounter, WatchListUse};
 /// sends what it has and waits for changes; one that supports it sends the end mark right after the last object.
 pub(super) const INITIAL_EVENTS_SILENCE_MAX: Duration = Duration::from_secs(15);
 
+/// The same if the API server has ended the initial events of another WatchList: then it is only slow, and a LIST would
+/// cost it more.
+pub(super) const SUPPORTED_INITIAL_EVENTS_SILENCE_MAX: Duration = Duration::from_secs(60);
+
 /// After this many initial events other tasks get a turn, even if more are ready: about a millisecond.
 const EVENTS_PER_YIELD: usize = 256;
 
@@ -72,6 +76,7 @@ impl Reflector {
                 }
                 WatchListFallback::ListOnce => return Err(WatchListFailure::FallBackToList),
                 WatchListFallback::ListForAWhile => {
+                    self.parts.link.set_ends_initial_events(false);
                     let now = self.parts.environment.now();
                     self.watch_list.refused(now);
                     self.parts.status.set_watch_list(WatchListUse::Refused(failure.text()));
@@ -96,6 +101,7 @@ impl Reflector {
         metrics.count(CounterFamily::WatchLists, result_label(&end));
         end.map_err(WatchListFailure::List)?;
         self.watch_list.record_success();
+        self.parts.link.set_ends_initial_events(true);
         status.set_watch_list(WatchListUse::InUse);
         metrics.count(CounterFamily::Watches, "ok");
         status.count(RequestCounter::Watches);
@@ -109,8 +115,8 @@ impl Reflector {
         self.parts.metrics.count(CounterFamily::WatchLists, failure.label());
         let next = match failure {
             StreamFailure::Refused(error) => after_refusal(error, plan.version.is_none()),
-            StreamFailure::Interrupted(_) => self.watch_list.interrupted(),
-            StreamFailure::TimedOut(_) => WatchListFallback::ListForAWhile,
+            StreamFailure::TimedOut(_) if !self.parts.link.ends_initial_events() => WatchListFallback::ListForAWhile,
+            StreamFailure::Interrupted(_) | StreamFailure::TimedOut(_) => self.watch_list.interrupted(),
         };
         let action = match next {
             WatchListFallback::RetryNewest => "retrying with the newest state",
@@ -146,7 +152,10 @@ impl Reflector {
         let request = request.map_err(StreamFailure::Refused)?;
         let response = link.open(request).await.map_err(StreamFailure::Refused)?;
         let opened_at = environment.now();
-        let silence_timeout = SilenceTimeout::after(INITIAL_EVENTS_SILENCE_MAX);
+        let silence_timeout = SilenceTimeout::after(match link.ends_initial_events() {
+            true => SUPPORTED_INITIAL_EVENTS_SILENCE_MAX,
+            false => INITIAL_EVENTS_SILENCE_MAX,
+        });
         let mut open = OpenWatch {
             frames: Frames::of_source(response.into_body(), link, silence_timeout),
             splitter: LineSplitter::new(options.watch_line_bytes_max),

@@ -236,3 +236,45 @@ fn source_attached_later_begins_a_shard_as_it_was_gained() {
         format!("delete {name}@60 takeover\nadd {name}@12 takeover\nsynced takeover\n")
     );
 }
+
+#[test]
+fn source_divided_otherwise_delivers_with_its_next_list() {
+    let mut rig = Rig::bare(options());
+    let held = HeldShards {
+        division: DIVISION,
+        shards: set(&[0, 1]),
+    };
+    rig.listener.control().set_shards(Some(held));
+    let divided_otherwise = ShardFilter {
+        division: Division { shards: 4, ..DIVISION },
+        by: ShardBy::NamespaceAndName,
+        shards: set(&[0, 1, 2, 3]),
+    };
+    rig.store(PODS).set_shards(Some(divided_otherwise));
+    let (names, gone) = (names(0, 2), &names(1, 1)[0]);
+    for name in names.iter().chain([gone]) {
+        rig.store(PODS).add(object(name, 11));
+    }
+    let kept = KeptDelete {
+        key: Key::new("default", gone),
+        last: Some(object(gone, 12)),
+        final_state_unknown: false,
+        gone_by: Some(12),
+        received: rig.now,
+    };
+    let (snapshot, now) = (rig.store(PODS).publish(), rig.now);
+    let resume = ResumeState::of_takeover(CONTINUES, vec![kept.clone()]);
+    rig.listener.feed().attach_resumed(PODS, &snapshot, resume, now);
+    assert_eq!(rig.drain(), "synced takeover\n");
+    rig.set(&names[0], 13);
+    rig.delete(gone);
+    assert_eq!(rig.drain(), "");
+    rig.listener.feed().push_kept_deletes(PODS, vec![kept], rig.now);
+    list(&mut rig, &[0, 1], &[object(&names[0], 13), object(&names[1], 11)]);
+    let expected = format!(
+        "delete {gone}@12 takeover\nadd {}@13 takeover\nadd {}@11 takeover\n",
+        names[0], names[1]
+    );
+    let synced = "synced takeover\n".repeat(2);
+    assert_eq!(rig.drain(), expected + &synced);
+}

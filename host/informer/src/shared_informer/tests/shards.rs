@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use informant_apiserver::{ApiServer, Filter, Options};
-use informant_cache::{Division, ShardBy, ShardFilter, ShardHash, ShardSet};
+use informant_cache::{Division, Moment, ShardBy, ShardFilter, ShardHash, ShardSet};
 use informant_object::KeyRef;
 use serde_json::json;
 
@@ -142,6 +142,94 @@ async fn delete_missed_while_a_shard_was_lost_counts_as_relisted() {
     rig.informer.reconfigured().await.unwrap();
     // Not as one that is no longer selected: its last state was not seen.
     assert_eq!(recorder.take(), [format!("delete {mine} unknown (relist)")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn shard_that_returns_while_a_list_waits_is_not_forgotten() {
+    let server = api_server();
+    let mine = names(0).next().unwrap();
+    put(&server, &mine, 1);
+    let rig = Rig::start_with(
+        &server,
+        RigOptions {
+            spec: reading(&[0]),
+            ..RigOptions::default()
+        },
+    );
+    let recorder = rig.record();
+    settle().await;
+    recorder.take();
+    for shards in [&[][..], &[0]] {
+        let options = ReflectorOptions::default();
+        rig.informer.reconfigure(reading(shards), options).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    put(&server, &mine, 2);
+    rig.informer.reconfigured().await.unwrap();
+    settle().await;
+    assert_eq!(recorder.take(), [format!("update {mine} 1->2")]);
+    assert_eq!(rig.informer.snapshot().shards(), reading(&[0]).shards.as_ref());
+}
+
+#[tokio::test(start_paused = true)]
+async fn deletes_that_the_watch_before_sends_late_are_kept() {
+    for is_late in [false, true] {
+        let server = api_server();
+        let other = names(1).next().unwrap();
+        put(&server, &other, 1);
+        let rig = Rig::start_with(
+            &server,
+            RigOptions {
+                spec: reading(&[0]),
+                ..RigOptions::default()
+            },
+        );
+        rig.record();
+        settle().await;
+        let kept = rig.catalog.kept_deletes();
+        kept.keep(Some(Duration::from_secs(600)), Moment::ZERO);
+        let watches = Filter::any();
+        server.faults().freeze_watches(&watches);
+        delete(&server, &other);
+        let options = ReflectorOptions::default();
+        rig.informer.reconfigure(reading(&[0, 1]), options).await.unwrap();
+        let wait = if is_late { 1_000 } else { 200 };
+        tokio::time::sleep(Duration::from_millis(wait)).await;
+        server.faults().thaw_watches(&watches);
+        rig.informer.reconfigured().await.unwrap();
+        pass(1).await;
+        // Later, its watch has ended.
+        assert_eq!(kept.of(rig.informer.source()).len(), usize::from(!is_late));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn everything_comes_again_when_the_number_of_shards_changes() {
+    let server = api_server();
+    let all: Vec<String> = (0..6).map(|number| format!("web-{number}")).collect();
+    all.iter().for_each(|name| put(&server, name, 1));
+    let rig = Rig::start_with(
+        &server,
+        RigOptions {
+            spec: reading(&[0, 1]),
+            ..RigOptions::default()
+        },
+    );
+    let recorder = rig.record();
+    settle().await;
+    recorder.take();
+    let mut spec = reading(&[0, 1]);
+    let filter = spec.shards.as_mut().unwrap();
+    filter.division.shards = 3;
+    let filter = *filter;
+    reconfigure(&rig, spec).await;
+    let read = all
+        .iter()
+        .filter(|name| filter.includes(KeyRef::new("default", name.as_str())));
+    let expected: Vec<String> = read.map(|name| format!("add {name} (takeover)")).collect();
+    let mut received = recorder.take();
+    received.sort();
+    assert_eq!(received, expected);
 }
 
 #[tokio::test(start_paused = true)]

@@ -198,6 +198,27 @@ async fn a_server_that_ignores_watch_list_is_listed_after_silence() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_known_to_support_watch_list_has_a_minute() {
+    let writers = Writers::default();
+    let rig = scripted_rig(&writers);
+    settle().await;
+    write(
+        &writers,
+        [line("ADDED", pod("a", 50)), bookmark(60, Some("true"))].concat(),
+    );
+    settle().await;
+    let gone = json!({"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"});
+    write(&writers, line("ERROR", gone));
+    pass(58).await;
+    assert_eq!(rig.stored(), ["a@50"]);
+    pass(5).await;
+    assert_eq!(rig.stored(), ["listed@80"]);
+    // Once, not for an hour.
+    assert_eq!(rig.informer.status().watch_list, WatchListUse::InUse);
+    assert_eq!(watch_lists(&rig, "late"), 1.0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn initial_events_without_end_have_a_deadline() {
     let writers = Writers::default();
     let rig = scripted_rig(&writers);

@@ -1,0 +1,127 @@
+//! A candidate's list of other shards waits until the reflector before has sent what precedes it: no list shows deletes
+//! of shards that only one of the two reads. Meanwhile commands are handled, so that the next candidate replaces this
+//! one.
+//!
+//! ```text
+//! candidate: list of version v waits ──────────────────────────────┐ applied
+//! reflector: events up to v are processed as ever; the one after v ┴ or silence: it ends
+//! ```
+
+use std::time::Duration;
+
+use informant_cache::{Environment, Moment};
+
+use super::InformerLoop;
+use crate::source_name::log;
+use crate::update_channel::{StagedList, Update, Updates};
+
+/// For how long the reflector before a candidate that reads other shards may send nothing until it counts as having
+/// sent all that the candidate's list knows: 500 ms. A watch is seldom later than that.
+const CATCH_UP_SILENCE_MAX: Duration = Duration::from_millis(500);
+
+/// How long it is waited for altogether: 10 s. Deletes that it sends later are lost for handlers that have not had
+/// them.
+const CATCH_UP_MAX: Duration = Duration::from_secs(10);
+
+pub(super) struct WaitingList {
+    list: StagedList,
+    received: Moment,
+    until: Moment,
+    silent_until: Moment,
+    /// The newest version that the reflector before has sent since.
+    seen: Option<u64>,
+}
+
+impl WaitingList {
+    pub(super) fn new(list: StagedList, received: Moment, now: Moment) -> WaitingList {
+        WaitingList {
+            list,
+            received,
+            until: now + CATCH_UP_MAX,
+            silent_until: now + CATCH_UP_SILENCE_MAX,
+            seen: None,
+        }
+    }
+
+    fn listed(&self) -> Option<u64> {
+        self.list.version.as_ref().number()
+    }
+}
+
+/// When the reflector before has been silent for too long, or has sent for too long; pending if no list waits.
+pub(super) async fn is_over(waiting: Option<&WaitingList>, environment: &dyn Environment) {
+    let Some(waiting) = waiting else {
+        return std::future::pending().await;
+    };
+    let (now, until) = (environment.now(), waiting.until.min(waiting.silent_until));
+    if now < until {
+        environment.sleep(until - now).await;
+    }
+}
+
+impl InformerLoop {
+    /// Processes what the reflector before has sent up to the version of the list that waits.
+    pub(super) async fn catch_up(&mut self, updates: Updates) {
+        let Some(waiting) = &mut self.waiting_list else { return };
+        let now = self.parts.environment.now();
+        let listed = waiting.listed();
+        let (mut updates, received) = updates.into_parts();
+        waiting.silent_until = now + CATCH_UP_SILENCE_MAX;
+        waiting.seen = updates.iter().filter_map(Update::version).max().max(waiting.seen);
+        let is_over = waiting.seen >= listed || now >= waiting.until;
+        // The candidate's watch sends them again.
+        let is_newer = |update: &Update| update.version() > listed;
+        let newer = updates.iter().position(is_newer).unwrap_or(updates.len());
+        let newer = updates.split_off(newer);
+        self.receive_all(updates, received).await;
+        if is_over && !self.use_waiting_list().await {
+            self.receive_all(newer, received).await;
+        }
+    }
+
+    async fn receive_all(&mut self, updates: Vec<Update>, received: Moment) {
+        for update in updates {
+            self.receive_one(update, received).await;
+        }
+        self.process_queued().await;
+    }
+
+    /// The reflector before is late: what it has not sent is left out.
+    pub(super) async fn end_catch_up(&mut self) {
+        if let Some(WaitingList { list, seen, .. }) = &self.waiting_list {
+            let version = list.version.as_str();
+            log!(
+                debug,
+                *self.parts.name,
+                resource_version = version,
+                seen,
+                "list used before the watch has sent what precedes it"
+            );
+        }
+        self.use_waiting_list().await;
+    }
+
+    /// Returns whether it is accepted.
+    async fn use_waiting_list(&mut self) -> bool {
+        match self.waiting_list.take() {
+            Some(WaitingList { list, received, .. }) => self.replace_reflector(list, received).await,
+            None => false,
+        }
+    }
+
+    /// The candidate that has sent it is not wanted any more.
+    pub(super) fn drop_waiting_list(&mut self) {
+        if let Some(waiting) = self.waiting_list.take() {
+            self.parts.dropper.drop_later(waiting.list);
+        }
+    }
+
+    /// The reflector before has not been read for a while.
+    pub(super) fn restart_catch_up(&mut self) {
+        let now = self.parts.environment.now();
+        if let Some(waiting) = &mut self.waiting_list {
+            waiting.until = now + CATCH_UP_MAX;
+            waiting.silent_until = now + CATCH_UP_SILENCE_MAX;
+        }
+    }
+}
