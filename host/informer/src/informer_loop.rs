@@ -110,7 +110,7 @@ pub(crate) struct InformerLoop {
     candidate: Option<Candidate>,
     /// That list, while the reflector before sends what precedes it.
     waiting_list: Option<WaitingList>,
-    /// Updates of the reflector wait while its candidate is listing.
+    /// Updates of the reflector wait while its candidate is listing, until that list waits itself.
     paused: bool,
     /// Another source is about to replace it: it reads nothing, nor does a candidate.
     quiesced: bool,

@@ -48,7 +48,7 @@ impl Update {
             Update::Event { object, .. } => object.version().number(),
             Update::Bookmark(version) => version.as_ref().number(),
             Update::Replace(list) => list.version.as_ref().number(),
-            Update::DeletedUnread(_) => None,
+            Update::DeletedUnread(head) => head.version.as_ref().number(),
         }
     }
 }

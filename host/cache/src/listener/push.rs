@@ -54,6 +54,11 @@ impl Listener {
     pub(super) fn push_change(&mut self, source: SourceId, change: &ObjectChange) {
         match &change.kind {
             ChangeKind::Add(object) => self.accept(source, change, What::Is(object.clone()), None),
+            // It was left out while the source was divided otherwise.
+            ChangeKind::Update { new, .. } if change.reason == Reason::Takeover && self.is_divided() => {
+                self.accept(source, change, What::Is(new.clone()), None);
+            }
+            ChangeKind::Update { old, new } if change.reason == Reason::Takeover && old.ptr_eq(new) => {}
             ChangeKind::Update { old, new } if old.uid() != new.uid() && !seeded_bug(SeededBug::UpdateAcrossUids) => {
                 // The delete was not observed, or the store could not tell: two incarnations never become one update.
                 let end = End::new(old.key().to_key(), Some(old.clone()), true);

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! A source follows with a list what is held. In the time between, it may have objects of shards that are not held any
-//! more, which are not delivered, or lack those of shards that were gained just now.
+//! more, which are not delivered, or lack those of shards that were gained just now. Nothing is delivered of a source
+//! that is divided otherwise: all comes with its next list.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -109,9 +110,10 @@ impl Listener {
 
     /// Whether the work is divided otherwise than the source. All that is held comes with its next list.
     pub(super) fn is_divided_otherwise(&self, source: SourceId) -> bool {
+        // Every object gets here.
+        let Some(held) = self.shards.held else { return false };
         let listed = self.sources.get(source).and_then(|state| state.snapshot.shards());
-        let held = self.shards.held.zip(listed);
-        held.is_some_and(|(held, listed)| held.division != listed.division)
+        listed.is_some_and(|listed| listed.division != held.division)
     }
 
     /// Whether the handler accepted `object` in another process, before this one gained its shard.

@@ -62,24 +62,20 @@ impl InformerLoop {
             match self.compare_item(delta, object) {
                 ListedItem::Changed => {}
                 ListedItem::Unchanged(known) => return self.record_unchanged(delta, known),
-                ListedItem::Outdated => return,
+                ListedItem::Outdated(known) => return self.record_known(delta, known),
             }
         }
         let old = self.parts.store.add(object.clone());
-        let is_taken_over = self.was_of_other_shard(object.key());
-        let add_reason = match is_taken_over {
+        let reason = match self.was_of_other_shard(object.key()) {
             true => Reason::Takeover,
             false => delta.reason,
         };
         let add = || ChangeKind::Add(object.clone());
         let Some(old) = old else {
-            return self.record_change_because(delta, add_reason, add);
+            return self.record_change_because(delta, reason, add);
         };
-        if old.uid() == object.uid() && is_taken_over {
-            return self.record_change_because(delta, add_reason, add);
-        }
         if old.uid() == object.uid() || seeded_bug(SeededBug::UpdateAcrossUids) {
-            return self.record_change(delta, || ChangeKind::Update {
+            return self.record_change_because(delta, reason, || ChangeKind::Update {
                 old,
                 new: object.clone(),
             });
@@ -93,7 +89,7 @@ impl InformerLoop {
         if seeded_bug(SeededBug::NewIncarnationMissed) {
             return;
         }
-        self.record_change_because(delta, add_reason, add);
+        self.record_change_because(delta, reason, add);
     }
 
     /// Compares an item of a list with the stored object.
@@ -114,21 +110,24 @@ impl InformerLoop {
         if is_newer {
             return ListedItem::Changed;
         }
+        let known = old.clone();
         self.parts.status.count_rejected("item");
-        ListedItem::Outdated
+        ListedItem::Outdated(known)
     }
 
     /// client-go notifies handlers of unchanged objects, as updates with equal states; here only if configured.
     fn record_unchanged(&mut self, delta: &Delta, known: Object) {
-        if self.was_of_other_shard(known.key()) {
-            return self.record_change_because(delta, Reason::Takeover, || ChangeKind::Add(known));
-        }
         let is_relist = matches!(delta.reason, Reason::Relist | Reason::Restored);
-        if is_relist && !self.parts.fifo.skips_unchanged() {
-            self.record_change(delta, || ChangeKind::Update {
-                old: known.clone(),
-                new: known,
-            });
+        if is_relist && !self.parts.fifo.skips_unchanged() && !self.was_of_other_shard(known.key()) {
+            return self.record_change(delta, || unchanged(known));
+        }
+        self.record_known(delta, known);
+    }
+
+    /// A list leaves an object as it is: those that wait for a list with other shards have not received it.
+    fn record_known(&mut self, delta: &Delta, known: Object) {
+        if self.was_of_other_shard(known.key()) {
+            self.record_change_because(delta, Reason::Takeover, || unchanged(known));
         }
     }
 
@@ -157,7 +156,7 @@ impl InformerLoop {
         self.parts.store.shards().is_some_and(|shards| !shards.includes(key))
     }
 
-    /// Whether the object is new only because this process has not read its shard until the list that is being applied.
+    /// Whether this process has not read the object's shard, as it is now, until the list that is being applied.
     pub(super) fn was_of_other_shard(&self, key: KeyRef<'_>) -> bool {
         let is_of_other = |before: ShardFilter| !before.includes(key) || self.was_divided_otherwise();
         self.shards_before.is_some_and(is_of_other)
@@ -237,8 +236,8 @@ enum ListedItem {
     Changed,
     /// The same state.
     Unchanged(Object),
-    /// Older.
-    Outdated,
+    /// Older than this one.
+    Outdated(Object),
 }
 
 /// Whether one version of an object may have two representations: its shape changed, or the cluster was rolled back.
@@ -254,6 +253,13 @@ fn gone_by(delete: &DeltaObject, stored: Option<&Object>) -> Option<u64> {
     last.version()
         .number()
         .filter(|_| stored.is_some_and(|stored| stored.version() < last.version()))
+}
+
+fn unchanged(known: Object) -> ChangeKind {
+    ChangeKind::Update {
+        old: known.clone(),
+        new: known,
+    }
 }
 
 fn deleted(key: KeyRef<'_>, last: Option<Object>, final_state_unknown: bool) -> ChangeKind {

@@ -8,7 +8,7 @@
 //!
 //! While the candidate lists, the reflector's messages wait in their channel. So the list is at least as new as
 //! everything that was published, and no event that it lacks can be lost. The current reflector ends only when a list
-//! is accepted. A list of other shards [waits](super::catch_up) until the reflector has sent what precedes it.
+//! is accepted. A list of shards [waits](super::catch_up) until the reflector has sent what precedes it.
 
 use std::sync::Arc;
 
@@ -73,7 +73,7 @@ impl InformerLoop {
         }
     }
 
-    /// The candidate has its first list, which is applied at once unless it is of other shards.
+    /// The candidate has its first list, which is applied at once unless the source is divided.
     pub(super) async fn candidate_listed(&mut self, first: Option<Updates>) {
         let Some(first) = first else {
             // Its reflector is over: it panicked, or the process shuts down.
@@ -96,8 +96,9 @@ impl InformerLoop {
 
     fn has_to_catch_up(&self, list: &StagedList) -> bool {
         let next = self.candidate.as_ref().and_then(|candidate| candidate.spec.shards);
-        let is_other = next != self.parts.store.shards();
-        is_other && self.has_reflector && list.version.as_ref().number().is_some()
+        // Also if it reads the same: the reflector keeps deletes of the others.
+        let is_divided = next.is_some() || self.parts.store.shards().is_some();
+        is_divided && self.has_reflector && list.version.as_ref().number().is_some()
     }
 
     /// If the candidate's list is accepted, the difference is delivered and the candidate becomes the source's
@@ -145,7 +146,8 @@ impl InformerLoop {
         }
     }
 
-    /// Of objects that are read from now on and were not until now, deletes that this process has seen before.
+    /// Of objects that are read from now on and were not until now, or as parts of other shards, deletes that this
+    /// process has seen before.
     fn push_kept_deletes(&self) {
         let now = self.parts.environment.now();
         let was_read = |delete: &KeptDelete| !self.was_of_other_shard(delete.key.as_ref());

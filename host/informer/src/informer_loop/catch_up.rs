@@ -1,5 +1,5 @@
-//! A candidate's list of other shards waits until the reflector before has sent what precedes it: no list shows deletes
-//! of shards that only one of the two reads. Meanwhile commands are handled, so that the next candidate replaces this
+//! A candidate's list of shards waits until the reflector before has sent what precedes it: no list shows deletes of
+//! shards that one of the two does not read. Meanwhile commands are handled, so that the next candidate replaces this
 //! one.
 //!
 //! ```text
@@ -15,8 +15,8 @@ use super::InformerLoop;
 use crate::source_name::log;
 use crate::update_channel::{StagedList, Update, Updates};
 
-/// For how long the reflector before a candidate that reads other shards may send nothing until it counts as having
-/// sent all that the candidate's list knows: 500 ms. A watch is seldom later than that.
+/// For how long the reflector before may send nothing until it counts as having sent all that the candidate's list
+/// knows: 500 ms. A watch is seldom later than that.
 const CATCH_UP_SILENCE_MAX: Duration = Duration::from_millis(500);
 
 /// How long it is waited for altogether: 10 s. Deletes that it sends later are lost for handlers that have not had
@@ -65,14 +65,15 @@ impl InformerLoop {
         let Some(waiting) = &mut self.waiting_list else { return };
         let now = self.parts.environment.now();
         let listed = waiting.listed();
-        let (mut updates, received) = updates.into_parts();
+        let (updates, received) = updates.into_parts();
         waiting.silent_until = now + CATCH_UP_SILENCE_MAX;
         waiting.seen = updates.iter().filter_map(Update::version).max().max(waiting.seen);
-        let is_over = waiting.seen >= listed || now >= waiting.until;
+        // It has lost its watch, and what that has not sent.
+        let is_list = |update: &Update| matches!(update, Update::Replace(_));
+        let is_over = waiting.seen >= listed || updates.iter().any(is_list) || now >= waiting.until;
         // The candidate's watch sends them again.
-        let is_newer = |update: &Update| update.version() > listed;
-        let newer = updates.iter().position(is_newer).unwrap_or(updates.len());
-        let newer = updates.split_off(newer);
+        let is_newer = |update: &Update| update.version() > listed || is_list(update);
+        let (newer, updates): (Vec<_>, Vec<_>) = updates.into_iter().partition(is_newer);
         self.receive_all(updates, received).await;
         if is_over && !self.use_waiting_list().await {
             self.receive_all(newer, received).await;
@@ -86,7 +87,7 @@ impl InformerLoop {
         self.process_queued().await;
     }
 
-    /// The reflector before is late: what it has not sent is left out.
+    /// The reflector before is silent, or late: then what it has not sent is left out.
     pub(super) async fn end_catch_up(&mut self) {
         if let Some(WaitingList { list, seen, .. }) = &self.waiting_list {
             let version = list.version.as_str();
@@ -95,7 +96,7 @@ impl InformerLoop {
                 *self.parts.name,
                 resource_version = version,
                 seen,
-                "list used before the watch has sent what precedes it"
+                "list of shards used after a wait"
             );
         }
         self.use_waiting_list().await;

@@ -54,7 +54,8 @@ impl SharedInformer {
     /// *difference*, with reason `reconfigured`: objects that no longer belong to the source as deletes with their last
     /// state, new ones as adds, those stored in another shape as updates; unchanged ones are not delivered. Objects of
     /// shards that are no longer read are forgotten without a call, and those of shards that were not read before come
-    /// with reason `takeover`: another process calls the handlers for them, or has called them until now. While the
+    /// with reason `takeover`: another process calls the handlers for them, or has called them until now. After another
+    /// number of shards, all objects come so to handlers of which several processes share the work. While the
     /// new request is refused, too slow, or the cluster unreachable, the previous request stays in use, and
     /// [`ReflectorStatus::reconfiguring`](crate::ReflectorStatus::reconfiguring) has the reason. A later change
     /// replaces one that is in progress.

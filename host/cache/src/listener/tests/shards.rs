@@ -270,7 +270,20 @@ fn source_divided_otherwise_delivers_with_its_next_list() {
     rig.delete(gone);
     assert_eq!(rig.drain(), "");
     rig.listener.feed().push_kept_deletes(PODS, vec![kept], rig.now);
-    list(&mut rig, &[0, 1], &[object(&names[0], 13), object(&names[1], 11)]);
+    let received = rig.now;
+    let unchanged = names.iter().zip([13, 11]).map(|(name, version)| ChangeKind::Update {
+        old: object(name, version),
+        new: object(name, version),
+    });
+    let changes = unchanged.map(|kind| ObjectChange {
+        kind,
+        reason: Reason::Takeover,
+        received,
+    });
+    rig.store(PODS).set_shards(Some(filter(&[0, 1])));
+    let (snapshot, now) = (rig.store(PODS).publish(), rig.now);
+    rig.listener.feed().push(PODS, &snapshot, &changes.collect::<Vec<_>>());
+    rig.listener.feed().shards_listed(PODS, &snapshot, now);
     let expected = format!(
         "delete {gone}@12 takeover\nadd {}@13 takeover\nadd {}@11 takeover\n",
         names[0], names[1]

@@ -77,16 +77,23 @@ fn after_first(entries: impl IntoIterator<Item = Entry>) -> Vec<Entry> {
 
 /// Everything is at rest on the second replica.
 fn at_rest_of_next(objects: &[&ObjectVersion]) -> [Entry; 3] {
+    at_rest_of(1, objects)
+}
+
+fn at_rest_of(handler: u32, objects: &[&ObjectVersion]) -> [Entry; 3] {
     let mut at_rest = at_rest(objects);
     if let Entry::AtRest { informer, .. } = &mut at_rest {
-        *informer = 1;
+        *informer = handler;
     }
     let synced = Entry::Synced {
-        handler: 1,
+        handler,
         lane: 0,
         there: vec![],
     };
-    [synced, Entry::Acting { handlers: vec![1] }, at_rest]
+    let acting = Entry::Acting {
+        handlers: vec![handler],
+    };
+    [synced, acting, at_rest]
 }
 
 #[test]
@@ -144,6 +151,21 @@ fn delete_that_a_takeover_loses_is_detected() {
         NOTHING
     );
     assert_eq!(of(None, vec![]), NOTHING, "the replica has never known it");
+}
+
+#[test]
+fn delete_that_only_the_third_replica_knows_is_its_own() {
+    let (one, gone) = (object("a", "u1", 1), object("a", "u1", 2));
+    let of = |watermark: Option<u64>| {
+        let begun = took_over(1, true, None)
+            .into_iter()
+            .chain([holds(2, &one), Entry::Removed { object: gone.clone() }]);
+        let next = begun.chain(took_over(2, true, watermark));
+        clauses(after_first(next.chain(at_rest_of(2, &[]))))
+    };
+    assert_eq!(of(None), [Clause::LastStateNeverLost]);
+    assert_eq!(of(Some(1)), [Clause::LastStateNeverLost]);
+    assert_eq!(of(Some(2)), NOTHING, "the watermark of the second one covers it");
 }
 
 #[test]
