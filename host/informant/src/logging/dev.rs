@@ -23,7 +23,8 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-use super::{DEV_TARGET, GUEST_FIELDS, GUEST_TARGET, write_guest_fields};
+use super::plain::write_guest_fields;
+use super::{DEV_TARGET, GUEST_FIELDS, GUEST_TARGET};
 use crate::escape;
 
 /// Formats each event as one line, below which its trace is.

@@ -13,7 +13,7 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::layer;
 
-use super::PlainVisitor;
+use super::plain::PlainVisitor;
 use crate::escape;
 use crate::metrics::KEPT_LINES;
 use crate::sync::lock;
@@ -122,11 +122,7 @@ impl<S: Subscriber> Layer<S> for KeepRecent {
         event.record(&mut named);
         let Some(plugin) = named.0 else { return };
         let mut text = String::new();
-        let mut visitor = PlainVisitor {
-            writer: Writer::new(&mut text),
-            is_first: true,
-            result: Ok(()),
-        };
+        let mut visitor = PlainVisitor::new(Writer::new(&mut text));
         event.record(&mut visitor);
         let line = RecentLine {
             at: Timestamp::now(),
