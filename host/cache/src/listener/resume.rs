@@ -79,6 +79,9 @@ impl ResumeState {
         let mut deletes: Vec<Vanished> = open.map(Vanished::from).collect();
         // Those of one key follow each other, the oldest first.
         deletes.sort_by(|one, other| one.key.cmp(&other.key));
+        // Two watches may have shown one.
+        let uid = |delete: &Vanished| delete.last.as_ref().map(|last| last.uid().to_owned());
+        deletes.dedup_by(|next, one| next.key == one.key && uid(one).is_some() && uid(next) == uid(one));
         ResumeState {
             deletes,
             accepted: (!all_objects).then(|| Arc::new(AcceptedStates::default().up_to(watermark))),

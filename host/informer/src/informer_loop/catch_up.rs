@@ -13,7 +13,7 @@ use informant_cache::{Environment, Moment};
 
 use super::InformerLoop;
 use crate::source_name::log;
-use crate::update_channel::{StagedList, Update, Updates};
+use crate::update_channel::{EventKind, StagedList, Update, Updates};
 
 /// For how long the reflector before may send nothing until it counts as having sent all that the candidate's list
 /// knows: 500 ms. A watch is seldom later than that.
@@ -71,12 +71,29 @@ impl InformerLoop {
         // It has lost its watch, and what that has not sent.
         let is_list = |update: &Update| matches!(update, Update::Replace(_));
         let is_over = waiting.seen >= listed || updates.iter().any(is_list) || now >= waiting.until;
-        // The candidate's watch sends them again.
         let is_newer = |update: &Update| update.version() > listed || is_list(update);
         let (newer, updates): (Vec<_>, Vec<_>) = updates.into_iter().partition(is_newer);
         self.receive_all(updates, received).await;
-        if is_over && !self.use_waiting_list().await {
-            self.receive_all(newer, received).await;
+        if is_over {
+            match self.use_waiting_list().await {
+                true => self.keep_newer_deletes(newer, received),
+                false => self.receive_all(newer, received).await,
+            }
+        }
+    }
+
+    /// The candidate's watch sends again what is newer than its list, but deletes of other shards only if the API server
+    /// does not select.
+    fn keep_newer_deletes(&self, newer: Vec<Update>, received: Moment) {
+        for update in newer {
+            if let Update::Event {
+                kind: EventKind::Deleted,
+                object,
+            } = update
+                && self.is_of_other_shard(object.key())
+            {
+                self.keep_others_delete(object, received);
+            }
         }
     }
 

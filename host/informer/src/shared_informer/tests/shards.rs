@@ -204,6 +204,49 @@ async fn deletes_that_the_watch_before_sends_late_are_kept() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn delete_of_other_shards_after_a_waiting_list_is_kept() {
+    for sharded_list_and_watch in [false, true] {
+        let server = ApiServer::new(Options {
+            sharded_list_and_watch,
+            ..Options::default()
+        });
+        let reading = |shards: &[u8]| SourceSpec {
+            shards: Some(ShardFilter {
+                division: Division {
+                    shards: 2,
+                    hash: ShardHash::Raw,
+                },
+                by: ShardBy::Namespace,
+                shards: shards.iter().copied().collect(),
+            }),
+            ..pods()
+        };
+        let is_first = reading(&[0]).shards.unwrap().includes(KeyRef::new("default", ""));
+        let other = if is_first { 1 } else { 0 };
+        put(&server, "web", 1);
+        let rig = Rig::start_with(
+            &server,
+            RigOptions {
+                spec: reading(&[]),
+                ..RigOptions::default()
+            },
+        );
+        settle().await;
+        let kept = rig.catalog.kept_deletes();
+        kept.keep(Some(Duration::from_secs(600)), Moment::ZERO);
+        let options = ReflectorOptions::default();
+        rig.informer.reconfigure(reading(&[other]), options).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        delete(&server, "web");
+        rig.informer.reconfigured().await.unwrap();
+        pass(1).await;
+        let kept = kept.of(rig.informer.source());
+        assert!(!kept.is_empty(), "{sharded_list_and_watch}");
+        assert!(kept.iter().all(|kept| kept.key.name() == "web"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn unread_delete_while_a_list_waits_is_no_rollback() {
     let server = api_server();
     let (small, large) = (names(0).next().unwrap(), names(0).nth(1).unwrap());
