@@ -152,10 +152,7 @@ impl Reflector {
         let request = request.map_err(StreamFailure::Refused)?;
         let response = link.open(request).await.map_err(StreamFailure::Refused)?;
         let opened_at = environment.now();
-        let silence_timeout = SilenceTimeout::after(match link.ends_initial_events() {
-            true => SUPPORTED_INITIAL_EVENTS_SILENCE_MAX,
-            false => INITIAL_EVENTS_SILENCE_MAX,
-        });
+        let silence_timeout = SilenceTimeout::after(INITIAL_EVENTS_SILENCE_MAX);
         let mut open = OpenWatch {
             frames: Frames::of_source(response.into_body(), link, silence_timeout),
             splitter: LineSplitter::new(options.watch_line_bytes_max),
@@ -187,6 +184,13 @@ impl Reflector {
             let frame = match open.frames.next().await {
                 Ok(Some(frame)) => frame,
                 Ok(None) => return Err(StreamFailure::Interrupted(None)),
+                Err(ApiError::Silent(silence))
+                    if silence < SUPPORTED_INITIAL_EVENTS_SILENCE_MAX && self.parts.link.ends_initial_events() =>
+                {
+                    let silence_timeout = SilenceTimeout::after(SUPPORTED_INITIAL_EVENTS_SILENCE_MAX);
+                    open.frames.set_silence_timeout(silence_timeout);
+                    continue;
+                }
                 Err(ApiError::Silent(silence)) => {
                     let seconds = silence.as_secs();
                     let text = format!("no data for {seconds} s and no end mark after the initial events");

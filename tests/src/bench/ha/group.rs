@@ -109,7 +109,10 @@ impl Replica {
 
     /// How many objects it has.
     pub(super) async fn objects(&self) -> Result<u64> {
-        let objects = self.daemon.metric("informant_store_objects", &[]).await?;
+        let objects = self
+            .daemon
+            .metric("informant_store_objects", &[r#"informer="pods""#])
+            .await?;
         Ok(objects.unwrap_or_default() as u64)
     }
 

@@ -13,12 +13,12 @@ use kube::client::Body;
 use serde_json::json;
 
 use super::{one_pod, watches};
-use crate::WatchListUse;
 use crate::reflector::watch_list_support::WATCH_LIST_RETRY_PACE;
 use crate::testing::{
     Rig, RigOptions, TestBody, Writer, api_server, by_watch_list, client, delete, json_answer, pass, put,
     ready_at_once, refusal, settle, streamed,
 };
+use crate::{ClusterClient, WatchListUse};
 
 fn initial_requests(rig: &Rig) -> usize {
     let watches = rig.requests("watch");

@@ -219,6 +219,31 @@ async fn a_server_known_to_support_watch_list_has_a_minute() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn support_that_shows_during_the_silence_counts() {
+    let writers = Writers::default();
+    let cluster: ClusterClient = scripted(&writers).into();
+    let start = || {
+        let options = RigOptions {
+            client: Some(cluster.clone()),
+            ..by_watch_list()
+        };
+        Rig::start_with(&api_server(), options)
+    };
+    let rig = start();
+    pass(10).await;
+    let other = start();
+    settle().await;
+    write(&writers, bookmark(60, Some("true")));
+    pass(40).await;
+    assert!(other.informer.has_synced());
+    assert!(!rig.informer.has_synced());
+    writers.lock().unwrap()[0].write(bookmark(70, Some("true")));
+    settle().await;
+    assert!(rig.informer.has_synced());
+    assert_eq!(watch_lists(&rig, "late"), 0.0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn initial_events_without_end_have_a_deadline() {
     let writers = Writers::default();
     let rig = scripted_rig(&writers);
