@@ -174,7 +174,8 @@ impl GroupMember {
                 return;
             }
             // What is published changes the status.
-            if self.parts.environment.now() >= look_at {
+            // A Lease that returns at once must not have what the term before has accepted: this one begins earlier.
+            if self.shards.take_has_lost() || self.parts.environment.now() >= look_at {
                 self.publish(&group, &status);
                 look_at = self.parts.environment.now() + LOOK_INTERVAL;
             }

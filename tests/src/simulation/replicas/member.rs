@@ -192,7 +192,8 @@ impl Following {
             if status.has_ended {
                 return;
             }
-            if self.environment.now() >= look_at {
+            let has_lost = self.shards.as_mut().is_some_and(Shards::take_has_lost);
+            if has_lost || self.environment.now() >= look_at {
                 self.publish(&status);
                 look_at = self.environment.now() + LOOK_INTERVAL;
             }

@@ -65,6 +65,8 @@ pub(super) struct Shards {
     ending: BTreeSet<u8>,
     /// What this process has said last of those that it holds, by handler.
     said: BTreeMap<u8, BTreeMap<String, Watermarks>>,
+    /// Leases were lost, and nothing was published since.
+    has_lost: bool,
     /// For each of the handlers: the receivers of one channel are woken in random order.
     acting: Vec<watch::Sender<Acting>>,
     read: watch::Sender<HeldShards>,
@@ -112,6 +114,7 @@ impl Shards {
             },
             ending: BTreeSet::new(),
             said: BTreeMap::new(),
+            has_lost: false,
             acting,
             read,
         }
@@ -163,6 +166,7 @@ impl Shards {
             self.terms.held.remove(&shard);
             self.said.remove(&shard);
         }
+        self.has_lost = true;
         self.begin_stint();
     }
 
@@ -181,6 +185,11 @@ impl Shards {
                 self.begin_stint();
             }
         }
+    }
+
+    /// Whether Leases were lost since it was asked last: what they say when they return is to be published again.
+    pub(super) fn take_has_lost(&mut self) -> bool {
+        std::mem::take(&mut self.has_lost)
     }
 
     /// Everything that handlers do ends, and they begin again.

@@ -38,6 +38,8 @@ pub(super) struct Shards {
     ending: BTreeSet<u8>,
     /// What this process has said last of those that it holds, and of which configuration that is.
     said: BTreeMap<u8, (String, Watermarks)>,
+    /// Leases were lost, and nothing was published since.
+    has_lost: bool,
 }
 
 impl Shards {
@@ -54,6 +56,7 @@ impl Shards {
             },
             ending: BTreeSet::new(),
             said: BTreeMap::new(),
+            has_lost: false,
         }
     }
 
@@ -123,7 +126,13 @@ impl Shards {
             self.terms.held.remove(&shard);
             self.said.remove(&shard);
         }
+        self.has_lost = true;
         self.begin_stint(own);
+    }
+
+    /// Whether Leases were lost since it was asked last: what they say when they return is to be published again.
+    pub(super) fn take_has_lost(&mut self) -> bool {
+        std::mem::take(&mut self.has_lost)
     }
 
     /// Everything that plugins do ends, and they begin again where they were. What they have accepted must not come
