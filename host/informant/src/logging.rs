@@ -9,8 +9,6 @@ mod filter;
 mod json;
 mod plain;
 mod recent;
-#[cfg(test)]
-mod tests;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -266,3 +264,6 @@ impl<S: Subscriber> Layer<S> for WithoutUnwanted {
 pub(crate) fn cluster_field(name: &str) -> Option<&str> {
     (!name.is_empty()).then_some(name)
 }
+
+#[cfg(test)]
+mod tests;
