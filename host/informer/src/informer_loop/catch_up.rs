@@ -82,8 +82,8 @@ impl InformerLoop {
         }
     }
 
-    /// The candidate's watch sends again what is newer than its list, but deletes of other shards only if the API server
-    /// does not select.
+    /// The candidate's watch sends again what is newer than its list, but deletes of other shards only if the API
+    /// server does not select.
     fn keep_newer_deletes(&self, newer: Vec<Update>, received: Moment) {
         for update in newer {
             if let Update::Event {
