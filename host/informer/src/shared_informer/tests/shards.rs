@@ -252,10 +252,12 @@ async fn unread_delete_while_a_list_waits_is_no_rollback() {
     let (small, large) = (names(0).next().unwrap(), names(0).nth(1).unwrap());
     put(&server, &small, 1);
     put(&server, &large, 1);
-    let mut options = RigOptions::default();
-    options.spec = reading(&[0]);
+    let mut options = RigOptions {
+        spec: reading(&[0]),
+        ..RigOptions::default()
+    };
     options.informer.reflector.watch_line_bytes_max = 5_000;
-    let reflector = options.informer.reflector.clone();
+    let reflector = options.informer.reflector;
     let rig = Rig::start_with(&server, options);
     let recorder = rig.record();
     settle().await;
