@@ -15,8 +15,9 @@
 
 mod health;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeSet;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -75,7 +76,8 @@ pub struct ClusterClient {
     client: Client,
     health: Arc<ClusterHealth>,
     body_reads: Arc<Mutex<TokenBucket>>,
-    ends_initial_events: Arc<AtomicBool>,
+    /// The API groups and versions with a WatchList that ended its initial events. Each may have a server of its own.
+    watch_lists: Arc<Mutex<BTreeSet<String>>>,
 }
 
 /// A source's access to its cluster.
@@ -105,7 +107,7 @@ impl ClusterClient {
                 BODY_READS_PER_SECOND_MAX,
                 BODY_READS_PER_SECOND_MAX,
             ))),
-            ends_initial_events: Arc::default(),
+            watch_lists: Arc::default(),
         }
     }
 
@@ -141,14 +143,22 @@ impl ClusterLink {
         }
     }
 
-    /// Whether the last WatchList of the cluster's sources that was answered ended its initial events: the API server
-    /// supports it.
-    pub(crate) fn ends_initial_events(&self) -> bool {
-        self.cluster.ends_initial_events.load(Ordering::Relaxed)
+    /// Whether the API server of this group and version is known to end the initial events of a WatchList.
+    pub(crate) fn supports_watch_list(&self, group_version: &str) -> bool {
+        self.watch_lists().contains(group_version)
     }
 
-    pub(crate) fn set_ends_initial_events(&self, ends: bool) {
-        self.cluster.ends_initial_events.store(ends, Ordering::Relaxed);
+    pub(crate) fn set_supports_watch_list(&self, group_version: &str, supports: bool) {
+        let mut known = self.watch_lists();
+        match supports {
+            true => drop(known.insert(group_version.to_owned())),
+            false => drop(known.remove(group_version)),
+        }
+    }
+
+    // It is consistent between calls.
+    fn watch_lists(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.cluster.watch_lists.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends `request` as [`api::open`] does; gives up earlier if the API server shows no sign of life, or is back

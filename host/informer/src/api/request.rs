@@ -74,6 +74,13 @@ impl CollectionRequest {
         }
     }
 
+    /// The beginning of the path: `/api/v1` or `/apis/GROUP/VERSION`.
+    pub(crate) fn group_version(&self) -> &str {
+        let slashes = if self.path.starts_with("/apis/") { 3 } else { 2 };
+        let end = self.path.match_indices('/').nth(slashes);
+        end.map_or(&self.path, |(end, _)| &self.path[..end])
+    }
+
     /// Whether no shard is read: what is answered is left out.
     pub(crate) fn reads_nothing(&self) -> bool {
         self.shards.is_some_and(|filter| filter.shards == ShardSet::default())

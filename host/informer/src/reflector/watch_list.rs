@@ -76,7 +76,7 @@ impl Reflector {
                 }
                 WatchListFallback::ListOnce => return Err(WatchListFailure::FallBackToList),
                 WatchListFallback::ListForAWhile => {
-                    self.parts.link.set_ends_initial_events(false);
+                    self.set_supported(false);
                     let now = self.parts.environment.now();
                     self.watch_list.refused(now);
                     self.parts.status.set_watch_list(WatchListUse::Refused(failure.text()));
@@ -101,7 +101,7 @@ impl Reflector {
         metrics.count(CounterFamily::WatchLists, result_label(&end));
         end.map_err(WatchListFailure::List)?;
         self.watch_list.record_success();
-        self.parts.link.set_ends_initial_events(true);
+        self.set_supported(true);
         status.set_watch_list(WatchListUse::InUse);
         metrics.count(CounterFamily::Watches, "ok");
         status.count(RequestCounter::Watches);
@@ -110,12 +110,23 @@ impl Reflector {
         Ok(open)
     }
 
+    /// Whether the API server is known to support WatchList, by any source of this process.
+    fn is_supported(&self) -> bool {
+        let ReflectorParts { link, request, .. } = &self.parts;
+        link.supports_watch_list(request.group_version())
+    }
+
+    fn set_supported(&self, is_supported: bool) {
+        let ReflectorParts { link, request, .. } = &self.parts;
+        link.set_supports_watch_list(request.group_version(), is_supported);
+    }
+
     /// Counts and logs a failure and decides what to do next.
     fn after_stream(&mut self, failure: &StreamFailure, plan: &ListPlan) -> WatchListFallback {
         self.parts.metrics.count(CounterFamily::WatchLists, failure.label());
         let next = match failure {
             StreamFailure::Refused(error) => after_refusal(error, plan.version.is_none()),
-            StreamFailure::TimedOut(_) if !self.parts.link.ends_initial_events() => WatchListFallback::ListForAWhile,
+            StreamFailure::TimedOut(_) if !self.is_supported() => WatchListFallback::ListForAWhile,
             StreamFailure::Interrupted(_) | StreamFailure::TimedOut(_) => self.watch_list.interrupted(),
         };
         let action = match next {
@@ -185,7 +196,7 @@ impl Reflector {
                 Ok(Some(frame)) => frame,
                 Ok(None) => return Err(StreamFailure::Interrupted(None)),
                 Err(ApiError::Silent(silence))
-                    if silence < SUPPORTED_INITIAL_EVENTS_SILENCE_MAX && self.parts.link.ends_initial_events() =>
+                    if silence < SUPPORTED_INITIAL_EVENTS_SILENCE_MAX && self.is_supported() =>
                 {
                     let silence_timeout = SilenceTimeout::after(SUPPORTED_INITIAL_EVENTS_SILENCE_MAX);
                     open.frames.set_silence_timeout(silence_timeout);

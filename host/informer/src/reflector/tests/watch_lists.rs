@@ -18,7 +18,7 @@ use crate::testing::{
     Rig, RigOptions, TestBody, Writer, api_server, by_watch_list, client, delete, json_answer, pass, put,
     ready_at_once, refusal, settle, streamed,
 };
-use crate::{ClusterClient, WatchListUse};
+use crate::{ClusterClient, GroupVersionResource, SourceSpec, WatchListUse};
 
 fn initial_requests(rig: &Rig) -> usize {
     let watches = rig.requests("watch");

@@ -244,6 +244,28 @@ async fn support_that_shows_during_the_silence_counts() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn support_in_one_group_says_nothing_of_another() {
+    let writers = Writers::default();
+    let cluster: ClusterClient = scripted(&writers).into();
+    let start = |group: &str| {
+        let resource = GroupVersionResource::new(group, "v1", "pods");
+        let options = RigOptions {
+            client: Some(cluster.clone()),
+            spec: SourceSpec::new("pods", resource, "Pod"),
+            ..by_watch_list()
+        };
+        Rig::start_with(&api_server(), options)
+    };
+    let _rig = start("");
+    settle().await;
+    write(&writers, bookmark(60, Some("true")));
+    let other = start("aggregated.example");
+    pass(16).await;
+    assert_eq!(watch_lists(&other, "late"), 1.0);
+    assert!(matches!(other.informer.status().watch_list, WatchListUse::Refused(_)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn initial_events_without_end_have_a_deadline() {
     let writers = Writers::default();
     let rig = scripted_rig(&writers);
