@@ -133,6 +133,9 @@ pub struct Args {
     /// How often the replica that acts is killed, at each speed
     #[arg(long, value_name = "KILLS", default_value_t = 100)]
     pub kills: u32,
+    /// How often a replica that has a part of the objects is killed, at each speed and with each hash
+    #[arg(long, value_name = "KILLS", default_value_t = 3)]
+    pub shard_kills: u32,
     /// Measure only what it costs to see what happens: answers of `why`, the dashboard, clients of its stream
     #[arg(long)]
     pub see: bool,
@@ -195,7 +198,7 @@ async fn measure(args: &Args) -> Result<bool> {
         return ha::measure(&cores, objects, args.kills).await;
     }
     if let Some(objects) = args.shards {
-        return ha::shards::measure(&cores, objects).await;
+        return ha::shards::measure(&cores, objects, args.shard_kills).await;
     }
     if let Some(objects) = args.admin {
         return admin::measure(&cores, objects, args.rounds).await;

@@ -84,6 +84,9 @@ enum Part {
         /// How often the replica that acts is killed, at each speed.
         #[arg(long, default_value_t = 100)]
         kills: u32,
+        /// How often a replica that has a part of the objects is killed, at each speed and with each hash.
+        #[arg(long, default_value_t = 3)]
+        shard_kills: u32,
         /// Measure only replicas that divide this number of pods.
         #[arg(long, num_args = 0..=1, default_missing_value = DIVIDED_PODS)]
         shards: Option<String>,
@@ -144,7 +147,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         Some(Part::Budget) => return budget(),
         Some(Part::See { only }) => return see(only.as_deref()),
         Some(Part::Ha { model: true, .. }) => return model(),
-        Some(Part::Ha { kills, shards, .. }) => return ha(*kills, shards.as_deref()),
+        Some(Part::Ha {
+            kills,
+            shard_kills,
+            shards,
+            ..
+        }) => return ha(*kills, *shard_kills, shards.as_deref()),
         Some(Part::Handlers { pods, seconds, rounds }) => return handlers(pods, seconds, rounds),
         None => {}
     }
@@ -323,7 +331,7 @@ fn see(only: Option<&str>) -> Result<ExitCode> {
 }
 
 /// Measures replicas.
-fn ha(kills: u32, shards: Option<&str>) -> Result<ExitCode> {
+fn ha(kills: u32, shard_kills: u32, shards: Option<&str>) -> Result<ExitCode> {
     cluster_tools::build()?;
     report::step("replicas (release build)");
     guests::add_target(guests::TARGET)?;
@@ -336,6 +344,7 @@ fn ha(kills: u32, shards: Option<&str>) -> Result<ExitCode> {
     }
     let mut command = benchmark()?;
     command.args(["--shards", shards.unwrap_or(DIVIDED_PODS)]);
+    command.args(["--shard-kills", &shard_kills.to_string()]);
     is_met &= cargo::status(&mut command)?.success();
     Ok(exit_code(is_met))
 }

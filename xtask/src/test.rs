@@ -18,8 +18,8 @@ pub(crate) struct Args {
     #[arg(long)]
     keep_going: bool,
     /// Also run the long checks, which CI does not: 200 kills of a durable daemon, 100 kills with example plugins
-    /// on kube-apiserver, the end-to-end suites on older kube-apiservers, 10,000 seeds of the simulation, fuzzing, the
-    /// files of a release, the alert rules in promtool, and generated files in git.
+    /// on kube-apiserver, the end-to-end suites on older kube-apiservers, 10,000 seeds of the simulation and 10,000 more with
+    /// shards, fuzzing, the files of a release, the alert rules in promtool, and generated files in git.
     #[arg(long)]
     full: bool,
     /// Run only the steps whose name contains this text, with what earlier runs have built.
@@ -176,7 +176,12 @@ const FULL_STEPS: &[Step] = &[
     Step {
         what: "simulation of 10,000 seeds",
         missing: none,
-        run: |_| long_simulation(),
+        run: |_| long_simulation(&[]),
+    },
+    Step {
+        what: "simulation of 10,000 seeds with shards",
+        missing: none,
+        run: |_| long_simulation(&["--shards"]),
     },
     Step {
         what: "fuzzing, 30 s for each target",
@@ -298,8 +303,8 @@ fn build() -> Result<()> {
     }
 }
 
-fn long_simulation() -> Result<()> {
-    let seeds = sim::Args::of(&["--seeds", "10000"]);
+fn long_simulation(more: &[&str]) -> Result<()> {
+    let seeds = sim::Args::of(&[&["--seeds", "10000"], more].concat());
     ensure!(
         sim::run(&seeds)? == ExitCode::SUCCESS,
         "the simulation found violations"

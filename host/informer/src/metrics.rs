@@ -79,6 +79,8 @@ series! {
     skipped: WordLabels, Counter, "reflector_skipped", "Objects, lines and events skipped as invalid, by reason";
     other_shards: WordLabels, Counter, "reflector_other_shard_objects",
         "Objects of lists and events of watches that were left out, because another process reads their shard";
+    list_waits: WordLabels, Counter, "source_list_waits",
+        "Lists of divided sources that waited for the watch before, by how that ended";
     rejected: WordLabels, Counter, "reflector_rejected",
         "Lists and events rejected by the version guard because they are older than the known state";
     source_epochs: InformerLabels, Counter, "source_epochs",
@@ -138,6 +140,7 @@ pub(crate) enum CounterFamily {
     Rejected,
     BodyReads,
     OtherShards,
+    ListWaits,
 }
 
 /// Label values of the events of a watch.
@@ -225,6 +228,7 @@ impl Series {
             CounterFamily::Rejected => (&self.rejected, "type"),
             CounterFamily::BodyReads => (&self.body_reads, "result"),
             CounterFamily::OtherShards => (&self.other_shards, "request"),
+            CounterFamily::ListWaits => (&self.list_waits, "end"),
         }
     }
 

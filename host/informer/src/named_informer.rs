@@ -239,6 +239,7 @@ impl NamedInformer {
         };
         let building = building.iter().map(|source| Reconfiguring {
             last_error: source.status().last_error.map(|(text, _)| text),
+            ..Reconfiguring::default()
         });
         let changing = self.sources().into_iter().filter_map(|source| {
             let status = source.status();

@@ -16,6 +16,7 @@ mod failures;
 mod list;
 mod list_limits;
 mod liveness;
+mod other_namespaces;
 mod paging;
 mod probation;
 mod staged_heads;
@@ -35,6 +36,7 @@ use crate::cache_share::CacheShare;
 use crate::cluster_client::ClusterLink;
 use crate::metrics::SourceMetrics;
 use crate::source_name::SourceName;
+use crate::source_name::log;
 use crate::status::{ReflectorState, StatusTracker, WatchListUse};
 use crate::update_channel::UpdateSender;
 use failure_policy::WatchDecision;
@@ -44,6 +46,7 @@ use informant_object::Shape;
 use informant_object::frames::WATCH_LINE_BYTES_MAX;
 use list_limits::ListLimits;
 use liveness::Liveness;
+pub(crate) use other_namespaces::OtherNamespaces;
 use paging::ListVersions;
 pub(crate) use probation::{RECONFIGURE_HOLD_MAX, ReflectorProbation, SHARDS_HOLD_MAX};
 use watch::OpenWatch;
@@ -123,6 +126,8 @@ pub(crate) struct ReflectorParts {
     pub(crate) metrics: Arc<SourceMetrics>,
     pub(crate) cache: Arc<CacheShare>,
     pub(crate) options: ReflectorOptions,
+    /// What is known of the namespaces of other shards.
+    pub(crate) others: Arc<OtherNamespaces>,
     /// The reflector's number among those of its source.
     pub(crate) generation: u64,
     /// Set while another reflector runs and keeps running until this one has its first list.
@@ -226,6 +231,9 @@ impl Reflector {
     /// Fetches the whole state and sends it to the loop. After a WatchList, returns its open watch.
     async fn fetch_state(&mut self) -> Result<Option<OpenWatch>, ListFailure> {
         let reads_all = !self.parts.request.reads_nothing();
+        if reads_all && let Some(end) = self.list_without_others().await {
+            return end.map(|()| None);
+        }
         if reads_all && self.watch_list.should_try(self.parts.environment.now()) {
             match self.watch_list().await {
                 Ok(open) => return Ok(Some(open)),
@@ -233,13 +241,36 @@ impl Reflector {
                 Err(WatchListFailure::FallBackToList) => {}
             }
         }
-        let end = self.list().await;
+        let end = self.list(&self.parts.request.clone(), None).await;
         if let Err(ListFailure::Failed(error)) = &end
             && self.watch_list.listing_failed(error)
         {
             self.parts.status.set_watch_list(WatchListUse::Untried);
         }
         end.map(|()| None)
+    }
+
+    /// Lists without the namespaces that are known to be of other shards: also if WatchList is supported, as the watch
+    /// has to bring the deletes of these. None: they are not known, or cannot be left out.
+    async fn list_without_others(&mut self) -> Option<Result<(), ListFailure>> {
+        let ReflectorParts {
+            request,
+            others,
+            source,
+            options,
+            ..
+        } = &self.parts;
+        let excluded = others.excluded(request.shards.as_ref(), &source.snapshot())?;
+        // What is left is as much as this process keeps.
+        let limit = options.page_items.unwrap_or(0);
+        match self.list(&request.without(&excluded), Some(limit)).await {
+            Err(ListFailure::Failed(error)) if error.is_about_request() => {
+                self.parts.others.refuse();
+                log!(info, *self.parts.name, %error, "API server cannot leave out namespaces; listing all of them");
+                None
+            }
+            end => Some(end),
+        }
     }
 
     async fn watch_until_relist(&mut self, mut open: Option<OpenWatch>) -> RoundEnd {

@@ -36,7 +36,7 @@ use crate::environment::BackgroundDropper;
 use crate::handler::{Registration, drive};
 use crate::informer_loop::Control;
 use crate::metrics::SourceMetrics;
-use crate::reflector::ReflectorOptions;
+use crate::reflector::{OtherNamespaces, ReflectorOptions};
 use crate::source_name::SourceName;
 use crate::spec::SourceSpec;
 use crate::status::{ReflectorStatus, StatusTracker};
@@ -105,6 +105,8 @@ pub struct SharedInformer {
     /// Turns true once the loop is over.
     loop_ended: watch::Receiver<bool>,
     channel_bytes_max: usize,
+    /// What its reflectors know of the namespaces of other shards.
+    others: Arc<OtherNamespaces>,
     /// Serializes changes of the specification.
     reconfigure_lock: tokio::sync::Mutex<()>,
     members: Mutex<Members>,

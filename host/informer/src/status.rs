@@ -90,4 +90,6 @@ impl WatchListUse {
 pub struct Reconfiguring {
     /// The last error of the new request.
     pub last_error: Option<String>,
+    /// The number of the reflector with the new request.
+    pub(crate) generation: u64,
 }

@@ -59,6 +59,33 @@ pub fn head(json: &[u8]) -> Result<ObjectHead<'_>, ObjectError> {
     head.metadata.borrow(json)
 }
 
+/// Like [`head`], but reads only up to the last of these fields, which API servers write first: enough to leave an
+/// object out. What follows is not checked, and of two members with one name the first counts.
+///
+/// # Errors
+/// [`ObjectError`] as [`head`], of what is read.
+pub fn first_head(json: &[u8]) -> Result<ObjectHead<'_>, ObjectError> {
+    let mut cursor = JsonCursor::new(json);
+    cursor.skip_space();
+    let mut members = cursor.enter_object()?;
+    let mut cuts = Cuts::default();
+    let mut scan = HeadScan::new(None, &mut cuts);
+    while let Some(name) = cursor.next_member(&mut members)? {
+        if !name.is(json, "metadata") || cursor.peek() != Some(b'{') {
+            cursor.skip_discarded()?;
+            continue;
+        }
+        let mut members = cursor.enter_object()?;
+        while !scan.found.metadata.is_whole()
+            && let Some(name) = cursor.next_member(&mut members)?
+        {
+            scan.metadata_member(&mut cursor, name, Level::NONE)?;
+        }
+        break;
+    }
+    scan.found.metadata.borrow(json)
+}
+
 /// The kind of an object in a metadata-only response, and the beginning of its apiVersion.
 const PARTIAL_KIND: &str = "PartialObjectMetadata";
 const PARTIAL_GROUP: &str = "meta.k8s.io/";
@@ -98,6 +125,10 @@ impl RawHead {
 }
 
 impl RawMetadata {
+    fn is_whole(&self) -> bool {
+        self.namespace.is_some() && self.name.is_some() && self.uid.is_some() && self.version.is_some()
+    }
+
     /// The head fields of an object in `json`.
     pub(crate) fn borrow<'a>(&self, json: &'a [u8]) -> Result<ObjectHead<'a>, ObjectError> {
         let decode = |text: Option<Text>, field| match text {

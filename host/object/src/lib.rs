@@ -47,7 +47,7 @@ mod version;
 
 pub use allocation::allocation_bytes;
 pub use error::{FoundByte, HEAD_FIELD_BYTES_MAX, KINDS_DEPTH_MAX, OBJECT_BYTES_MAX, ObjectError};
-pub use head::{ObjectHead, head};
+pub use head::{ObjectHead, first_head, head};
 pub use key::{AsKey, Key, KeyError, KeyRef, SourceId};
 pub use object::{ByKey, HEAD_ANNOTATIONS_BYTES_MAX, Labels, Object, SCRATCH_BYTES_MAX};
 pub use pointer::{POINTER_TOKENS_MAX, Pointer, PointerError, PointerToken};

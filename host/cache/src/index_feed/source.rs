@@ -102,6 +102,8 @@ impl SourceFeed {
             return;
         }
         match &change.kind {
+            // Listeners wait for it.
+            ChangeKind::Update { old, new } if old.ptr_eq(new) => {}
             ChangeKind::Add(object) | ChangeKind::Update { new: object, .. } => {
                 self.dirty.insert(object.key().to_key(), Some(object.clone()));
             }

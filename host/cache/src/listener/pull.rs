@@ -260,7 +260,7 @@ impl Listener {
             self.sources.rotate_cursors(lane);
         }
         let is_other = self.queue.slots.lane_map.of(source, object.key()) != lane;
-        if is_other || self.is_elsewhere(source, object.key()) || self.is_divided_otherwise(source) {
+        if is_other || self.is_not_called(source, object.key()) {
             return CursorStep::PassedOver;
         }
         let is_left_out = is_left_out || kind == CursorKind::Takeover && self.was_accepted_before_gain(source, &object);
@@ -326,17 +326,22 @@ impl Listener {
     /// Enqueues `Synced` for each lane that receives a list or a replay, once the cursors of all have passed all
     /// objects and every key they passed was attempted.
     pub(super) fn settle(&mut self, source: SourceId, now: Moment) {
+        let awaits_shards = self.awaits_shards(source);
         let Some(state) = self.sources.get_mut(source) else {
             return;
         };
         if !state.walks.iter().all(Walk::is_complete) || state.syncing().is_none() {
             return;
         }
+        state.awaits_shards_since = awaits_shards.then_some(now);
         if !std::mem::replace(&mut state.synced, true) {
             self.newly_synced.push(source);
         }
         for (lane, walk) in (0..).zip(&mut state.walks) {
             if let Some(kind) = walk.syncing.take() {
+                if awaits_shards {
+                    continue;
+                }
                 if kind == CursorKind::Recovery && walk.sync_crashes.is_exhausted() {
                     self.queue.counters.skipped += 1;
                     continue;

@@ -34,8 +34,12 @@ impl Listener {
         if let Some(relation) = state.relation.clone() {
             return self.push_related(source, &*relation, changes);
         }
+        let is_rolled_back = snapshot.epoch() != older.epoch();
+        if is_rolled_back && self.is_divided() {
+            self.forget_watermarks(source);
+        }
         if has_other_shards {
-            self.await_shards_again(source, &older, accepted);
+            self.await_shards_again(source, &older, accepted.filter(|_| !is_rolled_back));
         }
         if let Some(namespaces) = snapshot.shed_since(&older) {
             self.queue.count_unstored(source, snapshot, namespaces);
@@ -151,7 +155,7 @@ impl Listener {
         let is_new = change.reason == Reason::Takeover;
         let was_accepted = |object: &Object| is_new && self.was_accepted_elsewhere(source, object);
         let is_accepted = matches!(what, What::Is(object) if was_accepted(object));
-        is_accepted || self.is_elsewhere(source, change.key()) || self.is_divided_otherwise(source)
+        is_accepted || self.is_not_called(source, change.key())
     }
 
     /// Leaves a change to the cursor that has not passed its key yet. Returns whether that is possible.

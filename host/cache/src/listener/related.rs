@@ -125,7 +125,7 @@ impl Listener {
     }
 
     fn call_related(&mut self, source: SourceId, object: Object, cause: &Arc<RelatedCause>, received: Moment) {
-        if self.is_elsewhere(source, object.key()) {
+        if self.is_not_called(source, object.key()) {
             return;
         }
         let counters = &mut self.queue.counters;

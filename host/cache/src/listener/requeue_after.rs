@@ -202,7 +202,7 @@ impl Listener {
             let Some(object) = state.snapshot.get(key.as_ref()) else {
                 continue;
             };
-            if self.is_elsewhere(source, key.as_ref()) {
+            if self.is_not_called(source, key.as_ref()) {
                 continue;
             }
             let lane = self.queue.slots.lane_map.of(source, key.as_ref());

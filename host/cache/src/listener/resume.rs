@@ -80,8 +80,12 @@ impl ResumeState {
         // Those of one key follow each other, the oldest first.
         deletes.sort_by(|one, other| one.key.cmp(&other.key));
         // Two watches may have shown one.
-        let uid = |delete: &Vanished| delete.last.as_ref().map(|last| last.uid().to_owned());
-        deletes.dedup_by(|next, one| next.key == one.key && uid(one).is_some() && uid(next) == uid(one));
+        let mut shown = BTreeSet::new();
+        let is_first = |delete: &Vanished| match &delete.last {
+            Some(last) => shown.insert((delete.key.clone(), last.uid().to_owned())),
+            None => true,
+        };
+        deletes.retain(is_first);
         ResumeState {
             deletes,
             accepted: (!all_objects).then(|| Arc::new(AcceptedStates::default().up_to(watermark))),

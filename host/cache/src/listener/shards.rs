@@ -108,6 +108,11 @@ impl Listener {
         is_divided && !self.shard_of(source, key).is_some_and(|shard| self.holds(shard))
     }
 
+    /// Whether the handler is not called for the key now: another process does, or its source is divided otherwise.
+    pub(super) fn is_not_called(&self, source: SourceId, key: KeyRef<'_>) -> bool {
+        self.is_elsewhere(source, key) || self.is_divided_otherwise(source)
+    }
+
     /// Whether the work is divided otherwise than the source. All that is held comes with its next list.
     pub(super) fn is_divided_otherwise(&self, source: SourceId) -> bool {
         // Every object gets here.
@@ -174,6 +179,29 @@ impl Listener {
         }
     }
 
+    /// The cluster was rolled back: its versions do not compare with those that other processes have accepted.
+    pub(super) fn forget_watermarks(&mut self, source: SourceId) {
+        let Shards {
+            unlisted,
+            gained,
+            begun,
+            lost,
+            ..
+        } = &mut self.shards;
+        let unlisted = unlisted.iter_mut().map(|((of, _), takeover)| (*of, takeover));
+        let early = gained.values_mut().chain(begun.values_mut()).flatten();
+        let early = early.map(|(of, takeover)| (*of, takeover));
+        let of_source = unlisted.chain(early).filter(|(of, _)| *of == source);
+        of_source.for_each(|(_, takeover)| takeover.watermark = None);
+        let lost = lost.iter_mut().filter(|((of, _), _)| *of == source);
+        lost.for_each(|(_, accepted)| *accepted = None);
+    }
+
+    /// Whether the source has not listed all that is held.
+    pub(super) fn awaits_shards(&self, source: SourceId) -> bool {
+        self.shards.unlisted.keys().any(|(of, _)| *of == source)
+    }
+
     /// The source has other shards than `older`. It lacks some that are held if it follows what was held before: they
     /// were lost and gained again. Then what was `accepted` or is pending does not come again.
     pub(super) fn await_shards_again(&mut self, source: SourceId, older: &Snapshot, accepted: Option<u64>) {
@@ -221,8 +249,21 @@ impl Listener {
         self.shards.pushed.retain(|(_, shard)| !lost.contains(*shard));
         self.shards.gained.retain(|shard, _| !lost.contains(*shard));
         self.shards.begun.retain(|shard, _| !lost.contains(*shard));
-        sources.into_iter().for_each(|source| self.drop_lost(source));
+        for source in sources {
+            self.drop_lost(source);
+            self.end_first_list(source);
+        }
         self.forget_ended_back_offs();
+    }
+
+    /// The first list of a source had ended before it listed the shards that are held now. If nothing is left of those,
+    /// its end is not theirs.
+    fn end_first_list(&mut self, source: SourceId) {
+        let is_due = !self.awaits_shards(source);
+        let state = self.sources.get_mut(source).filter(|_| is_due);
+        if let Some(ended) = state.and_then(|state| state.awaits_shards_since.take()) {
+            self.enqueue_synced(source, ended);
+        }
     }
 
     /// Drops what is pending of keys that other processes handle. What is in flight ends.
@@ -394,10 +435,16 @@ impl Listener {
     /// Everything of a gained shard is in the queue: its end follows.
     fn listed(&mut self, (source, shard): (SourceId, u8), now: Moment) {
         self.shards.unlisted.remove(&(source, shard));
-        let Some(state) = self.sources.get(source).filter(|state| state.relation.is_none()) else {
+        let Some(state) = self.sources.get_mut(source).filter(|state| state.relation.is_none()) else {
             return;
         };
-        let syncing: Vec<bool> = state.walks.iter().map(|walk| walk.syncing.is_some()).collect();
+        state.awaits_shards_since = None;
+        self.enqueue_synced(source, now);
+    }
+
+    fn enqueue_synced(&mut self, source: SourceId, now: Moment) {
+        let walks = self.sources.get(source).map(|state| &state.walks);
+        let syncing: Vec<bool> = walks.into_iter().flatten().map(|walk| walk.syncing.is_some()).collect();
         for (lane, _) in (0..).zip(syncing).filter(|(_, is_syncing)| !is_syncing) {
             self.queue.counters.shown += 1;
             let synced = State::new(What::Synced, Why::Shown, Reason::Takeover, now);

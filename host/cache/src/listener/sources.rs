@@ -34,6 +34,8 @@ pub(super) struct AttachedSource {
     pub(super) relation: Option<Arc<dyn Relation>>,
     /// What is new by then may have been delivered by another process.
     pub(super) maybe_seen_until: Moment,
+    /// When the first list ended, if shards that are held were not in it: its `Synced` comes with theirs.
+    pub(super) awaits_shards_since: Option<Moment>,
 }
 
 /// What one lane has received of a source.
@@ -100,6 +102,7 @@ impl AttachedSource {
             synced,
             relation: None,
             maybe_seen_until: Moment::ZERO,
+            awaits_shards_since: None,
         }
     }
 

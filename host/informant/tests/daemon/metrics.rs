@@ -135,6 +135,7 @@ const NOT_HERE: [&str; 54] = [
     "shared_state_rewrites_total",
     // No process reads only some shards.
     "reflector_other_shard_objects_total",
+    "source_list_waits_total",
     "shared_state_unwritten_seconds",
     "shared_state_writes_total",
     "shared_state_written_bytes_total",

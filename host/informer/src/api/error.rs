@@ -123,6 +123,11 @@ impl ApiError {
         }
     }
 
+    /// Whether the API server, or a proxy, does not accept what was asked for, or the length of it.
+    pub(crate) fn is_about_request(&self) -> bool {
+        matches!(self, Self::Refused { code: 400 | 413 | 414 | 422 | 431, cause, .. } if !matches!(cause, ApiErrorCause::VersionTooLarge))
+    }
+
     /// Whether the request was not sent because the client has no credentials.
     pub(crate) fn is_of_login(&self) -> bool {
         let Self::Unreachable(error) = self else { return false };

@@ -101,6 +101,16 @@ impl CollectionRequest {
         self
     }
 
+    /// What a list asks for that leaves out what this field selector excludes. All else is the same.
+    pub(crate) fn without(&self, excluded: &str) -> Self {
+        let own = self.field_selector.as_str();
+        let separator = if own.is_empty() { "" } else { "," };
+        Self {
+            field_selector: format!("{own}{separator}{excluded}"),
+            ..self.clone()
+        }
+    }
+
     pub(crate) fn list(&self, query: &ListQuery<'_>) -> Result<Request<Body>, ApiError> {
         let mut parameters = self.parameters();
         if query.limit > 0 {

@@ -126,7 +126,9 @@ impl InformerLoop {
             self.end_shards();
         }
         self.shards_before = self.parts.store.shards();
-        self.parts.status.set_reconfigured();
+        if let Some(generation) = generation {
+            self.parts.status.set_reconfigured(generation);
+        }
         true
     }
 

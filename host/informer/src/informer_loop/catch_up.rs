@@ -1,4 +1,4 @@
-//! A candidate's list of shards waits until the reflector before has sent what precedes it: no list shows deletes of
+//! A candidate's list of a divided source waits until the reflector before has sent what precedes it: no list shows deletes of
 //! shards that one of the two does not read. Meanwhile commands are handled, so that the next candidate replaces this
 //! one.
 //!
@@ -12,16 +12,42 @@ use std::time::Duration;
 use informant_cache::{Environment, Moment};
 
 use super::InformerLoop;
+use crate::metrics::CounterFamily;
 use crate::source_name::log;
 use crate::update_channel::{EventKind, StagedList, Update, Updates};
 
 /// For how long the reflector before may send nothing until it counts as having sent all that the candidate's list
 /// knows: 500 ms. A watch is seldom later than that.
-const CATCH_UP_SILENCE_MAX: Duration = Duration::from_millis(500);
+const LIST_WAIT_SILENCE_MAX: Duration = Duration::from_millis(500);
 
 /// How long it is waited for altogether: 10 s. Deletes that it sends later are lost for handlers that have not had
 /// them.
-const CATCH_UP_MAX: Duration = Duration::from_secs(10);
+const LIST_WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// Why a list waits no longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WaitEnd {
+    /// The reflector before has sent all that the list knows.
+    CaughtUp,
+    /// It was silent for too long.
+    Silent,
+    /// It has sent for too long.
+    Late,
+    /// It has lost its watch, and what that has not sent.
+    Relisted,
+}
+
+impl WaitEnd {
+    /// The label in metrics.
+    fn as_str(self) -> &'static str {
+        match self {
+            WaitEnd::CaughtUp => "caught-up",
+            WaitEnd::Silent => "silent",
+            WaitEnd::Late => "late",
+            WaitEnd::Relisted => "relisted",
+        }
+    }
+}
 
 pub(super) struct WaitingList {
     list: StagedList,
@@ -37,8 +63,8 @@ impl WaitingList {
         WaitingList {
             list,
             received,
-            until: now + CATCH_UP_MAX,
-            silent_until: now + CATCH_UP_SILENCE_MAX,
+            until: now + LIST_WAIT_MAX,
+            silent_until: now + LIST_WAIT_SILENCE_MAX,
             seen: None,
         }
     }
@@ -66,26 +92,46 @@ impl InformerLoop {
         let now = self.parts.environment.now();
         let listed = waiting.listed();
         let (updates, received) = updates.into_parts();
-        waiting.silent_until = now + CATCH_UP_SILENCE_MAX;
+        waiting.silent_until = now + LIST_WAIT_SILENCE_MAX;
         waiting.seen = updates.iter().filter_map(Update::version).max().max(waiting.seen);
-        // It has lost its watch, and what that has not sent.
         let is_list = |update: &Update| matches!(update, Update::Replace(_));
-        let is_over = waiting.seen >= listed || updates.iter().any(is_list) || now >= waiting.until;
+        let end = match waiting.seen >= listed {
+            true => Some(WaitEnd::CaughtUp),
+            false if updates.iter().any(is_list) => Some(WaitEnd::Relisted),
+            false => (now >= waiting.until).then_some(WaitEnd::Late),
+        };
         let is_newer = |update: &Update| update.version() > listed || is_list(update);
         let (newer, updates): (Vec<_>, Vec<_>) = updates.into_iter().partition(is_newer);
         self.receive_all(updates, received).await;
-        if is_over {
-            match self.use_waiting_list().await {
-                true => self.keep_newer_deletes(newer, received),
-                false => self.receive_all(newer, received).await,
+        let Some(end) = end else { return };
+        let unread = self.unread_if_selected();
+        match self.use_waiting_list(end).await {
+            true => self.keep_newer_deletes(newer.into_iter().chain(unread), received),
+            false => {
+                self.receive_all(newer.into_iter().chain(unread).collect(), received)
+                    .await
             }
         }
     }
 
+    /// What the reflector before has sent already, if the candidate's API server may select by shards. Otherwise the
+    /// candidate's watch sends all of it again.
+    fn unread_if_selected(&mut self) -> Vec<Update> {
+        let shards = self.candidate.as_ref().and_then(|candidate| candidate.spec.shards);
+        let mut unread = Vec::new();
+        while shards.is_some_and(|shards| shards.selector().is_some())
+            && let Ok(updates) = self.parts.updates.try_recv()
+        {
+            unread.extend(updates.into_parts().0);
+        }
+        unread
+    }
+
     /// The candidate's watch sends again what is newer than its list, but deletes of other shards only if the API
     /// server does not select.
-    fn keep_newer_deletes(&self, newer: Vec<Update>, received: Moment) {
-        for update in newer {
+    fn keep_newer_deletes(&self, newer: impl Iterator<Item = Update>, received: Moment) {
+        let selects = self.parts.spec.shards.is_some_and(|shards| shards.selector().is_some());
+        for update in newer.filter(|_| selects) {
             if let Update::Event {
                 kind: EventKind::Deleted,
                 object,
@@ -106,25 +152,35 @@ impl InformerLoop {
 
     /// The reflector before is silent, or late: then what it has not sent is left out.
     pub(super) async fn end_catch_up(&mut self) {
-        if let Some(WaitingList { list, seen, .. }) = &self.waiting_list {
+        let now = self.parts.environment.now();
+        let end = match &self.waiting_list {
+            Some(waiting) if now >= waiting.until => WaitEnd::Late,
+            _ => WaitEnd::Silent,
+        };
+        self.use_waiting_list(end).await;
+    }
+
+    /// Returns whether it is accepted.
+    async fn use_waiting_list(&mut self, end: WaitEnd) -> bool {
+        let Some(waiting) = self.waiting_list.take() else {
+            return false;
+        };
+        let WaitingList {
+            list, received, seen, ..
+        } = waiting;
+        self.parts.metrics.count(CounterFamily::ListWaits, end.as_str());
+        if end != WaitEnd::CaughtUp {
             let version = list.version.as_str();
             log!(
                 debug,
                 *self.parts.name,
                 resource_version = version,
                 seen,
-                "list of shards used after a wait"
+                end = end.as_str(),
+                "list used before the watch had caught up"
             );
         }
-        self.use_waiting_list().await;
-    }
-
-    /// Returns whether it is accepted.
-    async fn use_waiting_list(&mut self) -> bool {
-        match self.waiting_list.take() {
-            Some(WaitingList { list, received, .. }) => self.replace_reflector(list, received).await,
-            None => false,
-        }
+        self.replace_reflector(list, received).await
     }
 
     /// The candidate that has sent it is not wanted any more.
@@ -138,8 +194,8 @@ impl InformerLoop {
     pub(super) fn restart_catch_up(&mut self) {
         let now = self.parts.environment.now();
         if let Some(waiting) = &mut self.waiting_list {
-            waiting.until = now + CATCH_UP_MAX;
-            waiting.silent_until = now + CATCH_UP_SILENCE_MAX;
+            waiting.until = now + LIST_WAIT_MAX;
+            waiting.silent_until = now + LIST_WAIT_SILENCE_MAX;
         }
     }
 }

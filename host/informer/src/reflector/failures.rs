@@ -102,7 +102,7 @@ impl Reflector {
         };
         let text = format!("{request}: {}", failure.error);
         let is_news = if failure.on_probation {
-            self.parts.status.set_reconfigure_error(text);
+            self.parts.status.set_reconfigure_error(self.parts.generation, text);
             true
         } else {
             self.set_error(text);

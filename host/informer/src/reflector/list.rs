@@ -2,16 +2,18 @@
 
 use std::sync::atomic::Ordering;
 
+use http::Request;
 use informant_cache::seeded_bug::{SeededBug, seeded_bug};
 use informant_cache::{ListSource, ListVerdict, Snapshot};
 use informant_object::ResourceVersion;
 use informant_object::frames::{ListHead, ListSplitter};
+use kube::client::Body;
 use tokio::sync::oneshot;
 
 use super::paging::ListPlan;
 use super::staging::{Staged, Staging};
 use super::{ListFailure, ListLimits, Reflector};
-use crate::api::{ANSWER_SILENCE_MAX, ApiError, ApiErrorCause, Frames, ListQuery, SilenceTimeout};
+use crate::api::{ANSWER_SILENCE_MAX, ApiError, ApiErrorCause, CollectionRequest, Frames, ListQuery, SilenceTimeout};
 use crate::metrics::CounterFamily;
 use crate::source_name::{log, log_unless};
 use crate::status::RequestCounter;
@@ -28,17 +30,11 @@ pub(super) struct FetchedList {
 }
 
 impl Reflector {
-    /// Lists the collection and hands the result to the loop.
-    pub(super) async fn list(&mut self) -> Result<(), ListFailure> {
-        let mut plan = match self.parts.request.reads_nothing() {
-            // Only the version is wanted, from which the watch continues.
-            true => ListPlan {
-                version: None,
-                limit: 1,
-            },
-            false => self.versions.plan(),
-        };
-        let mut result = self.list_by(&plan).await;
+    /// Lists the collection, or what `request` asks for of it, and hands the result to the loop. `limit` replaces the
+    /// usual size of a page.
+    pub(super) async fn list(&mut self, request: &CollectionRequest, limit: Option<usize>) -> Result<(), ListFailure> {
+        let mut plan = self.list_plan(limit);
+        let mut result = self.list_by(request, &plan).await;
         if let Err(error) = &result
             && is_version_error(error)
             && plan.version.is_some()
@@ -49,8 +45,8 @@ impl Reflector {
             log_unless!(quiet, info, *self.parts.name, %error, "list refused at this version; listing the newest state");
             self.parts.metrics.count(CounterFamily::Lists, error.cause().label());
             self.versions.refused();
-            plan = self.versions.plan();
-            result = self.list_by(&plan).await;
+            plan = self.list_plan(limit);
+            result = self.list_by(request, &plan).await;
         }
         match result {
             Ok(fetched) => {
@@ -62,6 +58,21 @@ impl Reflector {
                 self.parts.metrics.count(CounterFamily::Lists, error.cause().label());
                 Err(ListFailure::Failed(error))
             }
+        }
+    }
+
+    fn list_plan(&self, limit: Option<usize>) -> ListPlan {
+        let usual = match self.parts.request.reads_nothing() {
+            // Only the version is wanted, from which the watch continues.
+            true => ListPlan {
+                version: None,
+                limit: 1,
+            },
+            false => self.versions.plan(),
+        };
+        ListPlan {
+            limit: limit.unwrap_or(usual.limit),
+            ..usual
         }
     }
 
@@ -128,9 +139,9 @@ impl Reflector {
     /// same version.
     ///
     /// Source: client-go `tools/pager`, FullListIfExpired.
-    async fn list_by(&self, plan: &ListPlan) -> Result<FetchedList, ApiError> {
+    async fn list_by(&self, request: &CollectionRequest, plan: &ListPlan) -> Result<FetchedList, ApiError> {
         self.parts.status.count(RequestCounter::Lists);
-        match self.list_pages(plan).await {
+        match self.list_pages(request, plan).await {
             Err((page, error)) if page > 0 && error.cause() == ApiErrorCause::Expired => {
                 log!(
                     info,
@@ -144,14 +155,14 @@ impl Reflector {
                     version: plan.version.clone(),
                     limit: 0,
                 };
-                self.list_pages(&whole).await.map_err(|(_, error)| error)
+                self.list_pages(request, &whole).await.map_err(|(_, error)| error)
             }
             other => other.map_err(|(_, error)| error),
         }
     }
 
     /// All pages; an error names the page (from 0) on which it happened.
-    async fn list_pages(&self, plan: &ListPlan) -> Result<FetchedList, (usize, ApiError)> {
+    async fn list_pages(&self, request: &CollectionRequest, plan: &ListPlan) -> Result<FetchedList, (usize, ApiError)> {
         let known = self.parts.source.snapshot();
         let mut staging = self.staging(plan, &known);
         let mut limits = ListLimits::new(&self.parts.options, self.parts.cache.budget.max_bytes().is_some());
@@ -164,7 +175,7 @@ impl Reflector {
                 continuation: Some(continuation.as_str()).filter(|token| !token.is_empty()),
             };
             let head = self
-                .list_page(&query, &mut staging, &mut limits)
+                .list_page(request.list(&query), &mut staging, &mut limits)
                 .await
                 .map_err(|error| (page, error))?;
             limits
@@ -197,12 +208,12 @@ impl Reflector {
     /// One page: its items go to `staging` as they arrive; returns its head.
     async fn list_page(
         &self,
-        query: &ListQuery<'_>,
+        request: Result<Request<Body>, ApiError>,
         staging: &mut Staging<'_>,
         limits: &mut ListLimits,
     ) -> Result<ListHead, ApiError> {
         let link = &self.parts.link;
-        let response = link.open(self.parts.request.list(query)?).await?;
+        let response = link.open(request?).await?;
         let silence_timeout = SilenceTimeout::after(ANSWER_SILENCE_MAX);
         let mut frames = Frames::of_source(response.into_body(), link, silence_timeout);
         let mut splitter = ListSplitter::new(self.parts.options.watch_line_bytes_max);

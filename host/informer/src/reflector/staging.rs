@@ -10,9 +10,10 @@ use informant_cache::{ShardFilter, Snapshot, stored_bytes};
 use informant_object::frames::{
     ListError, ListObject, ListSplitter, RecoveredHead, TooLong, WatchEventType, WatchLine,
 };
-use informant_object::{Key, KeyRef, Object, ObjectError, ObjectHead, Shape, head};
+use informant_object::{Key, KeyRef, Object, ObjectError, ObjectHead, Shape, first_head, head};
 
 use super::ReflectorParts;
+use super::other_namespaces::OtherNamespaces;
 use super::staged_heads::{StagedHeads, is_new};
 use crate::metrics::{CounterFamily, SourceMetrics, StagedBytes};
 use crate::source_name::{SourceName, log};
@@ -43,6 +44,7 @@ pub(super) struct Staging<'a> {
     heads: StagedHeads,
     /// The shards that are read; items of others are left out.
     shards: Option<ShardFilter>,
+    others: &'a OtherNamespaces,
     left_out: u64,
 }
 
@@ -110,6 +112,7 @@ impl<'a> Staging<'a> {
             memory: StagedBytes::new(Arc::clone(&parts.metrics), Arc::clone(&parts.cache)),
             heads,
             shards: parts.request.shards,
+            others: &parts.others,
             left_out: 0,
         }
     }
@@ -153,7 +156,7 @@ impl<'a> Staging<'a> {
     /// changes that happen meanwhile.
     pub(super) fn stage_event(&mut self, event: &WatchLine<'_>) {
         let shape = self.shape;
-        let is_other = self.shards.is_some() && head(event.object).is_ok_and(|head| self.leaves_out(head.key()));
+        let is_other = self.shards.is_some() && first_head(event.object).is_ok_and(|head| self.leaves_out(head.key()));
         if is_other {
             return;
         }
@@ -276,7 +279,10 @@ impl<'a> Staging<'a> {
     /// Whether the object at `key` belongs to a shard that is not read; then it is counted.
     fn leaves_out(&mut self, key: KeyRef<'_>) -> bool {
         let is_other = self.shards.as_ref().is_some_and(|shards| !shards.includes(key));
-        self.left_out += u64::from(is_other);
+        if is_other {
+            self.left_out += 1;
+            self.others.see(key);
+        }
         is_other
     }
 

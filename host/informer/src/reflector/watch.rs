@@ -37,6 +37,10 @@ pub(super) const FRUITLESS_WATCH: Duration = Duration::from_secs(30);
 /// batch and the waking of handlers, and few enough to still be in the CPU cache when the loop processes them.
 pub(super) const MESSAGE_BYTES_MAX: usize = 256 * 1024;
 
+/// After events of objects that another process handles, nothing is read for so long: 5 ms. Each process that has a part
+/// of the shards reads what all of them handle, and is woken less often so.
+pub(super) const OTHER_SHARDS_PAUSE: Duration = Duration::from_millis(5);
+
 /// An open watch and what was read of it.
 pub(super) struct OpenWatch {
     pub(super) frames: Frames,
@@ -150,6 +154,7 @@ impl Reflector {
             if updates.counts.bookmark > 0 {
                 frames.set_silence_timeout(SilenceTimeout::after(BOOKMARK_SILENCE_MAX));
             }
+            let has_others = updates.counts.other_shard > 0;
             match self.deliver(updates, frame.received).await {
                 Ok(true) => frames.touch(self.parts.environment.now()),
                 Ok(false) => {}
@@ -159,6 +164,9 @@ impl Reflector {
                     }
                     return end;
                 }
+            }
+            if has_others {
+                self.parts.environment.sleep(OTHER_SHARDS_PAUSE).await;
             }
         };
         let mut updates = FrameUpdates::default();

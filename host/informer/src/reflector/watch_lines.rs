@@ -3,7 +3,7 @@
 use informant_object::frames::{
     Bookmark, Line, LineSplitter, RecoveredHead, TooLong, WatchEventType, WatchLine, WatchLineError,
 };
-use informant_object::{ObjectError, VersionRef, head};
+use informant_object::{ObjectError, VersionRef, first_head};
 
 use super::staging::skip_reason;
 use super::{Reflector, ReflectorParts};
@@ -98,8 +98,11 @@ impl Reflector {
         let Some(shards) = &self.parts.request.shards else {
             return false;
         };
-        let version = match head(event.object) {
-            Ok(head) if !shards.includes(head.key()) => head.version().to_version(),
+        let version = match first_head(event.object) {
+            Ok(head) if !shards.includes(head.key()) => {
+                self.parts.others.see(head.key());
+                head.version().to_version()
+            }
             _ => return false,
         };
         updates.counts.other_shard += 1;

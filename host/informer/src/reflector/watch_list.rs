@@ -76,7 +76,10 @@ impl Reflector {
                 }
                 WatchListFallback::ListOnce => return Err(WatchListFailure::FallBackToList),
                 WatchListFallback::ListForAWhile => {
-                    self.set_supported(false);
+                    // A refusal or a broken connection may be about this source alone.
+                    if matches!(failure, StreamFailure::TimedOut(_)) {
+                        self.set_supported(false);
+                    }
                     let now = self.parts.environment.now();
                     self.watch_list.refused(now);
                     self.parts.status.set_watch_list(WatchListUse::Refused(failure.text()));
@@ -114,6 +117,18 @@ impl Reflector {
     fn is_supported(&self) -> bool {
         let ReflectorParts { link, request, .. } = &self.parts;
         link.supports_watch_list(request.group_version())
+    }
+
+    /// How long the initial events may be silent.
+    fn silence_max(&self) -> Duration {
+        let probation = self.parts.probation.as_ref();
+        match self.is_supported() {
+            false => INITIAL_EVENTS_SILENCE_MAX,
+            // A LIST has to fit into the rest.
+            true => probation.map_or(SUPPORTED_INITIAL_EVENTS_SILENCE_MAX, |probation| {
+                SUPPORTED_INITIAL_EVENTS_SILENCE_MAX.min(probation.hold_max / 4)
+            }),
+        }
     }
 
     fn set_supported(&self, is_supported: bool) {
@@ -195,10 +210,8 @@ impl Reflector {
             let frame = match open.frames.next().await {
                 Ok(Some(frame)) => frame,
                 Ok(None) => return Err(StreamFailure::Interrupted(None)),
-                Err(ApiError::Silent(silence))
-                    if silence < SUPPORTED_INITIAL_EVENTS_SILENCE_MAX && self.is_supported() =>
-                {
-                    let silence_timeout = SilenceTimeout::after(SUPPORTED_INITIAL_EVENTS_SILENCE_MAX);
+                Err(ApiError::Silent(silence)) if silence < self.silence_max() => {
+                    let silence_timeout = SilenceTimeout::after(self.silence_max());
                     open.frames.set_silence_timeout(silence_timeout);
                     continue;
                 }

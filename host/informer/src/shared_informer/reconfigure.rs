@@ -125,7 +125,7 @@ impl SharedInformer {
         };
         let (sender, updates) = channel(self.channel_bytes_max, Arc::clone(&self.metrics));
         let cancel: CancellationToken = self.cancel.child_token();
-        self.status.set_reconfiguring();
+        self.status.set_reconfiguring(generation);
         self.send_command(Control::StartCandidate(Candidate {
             generation,
             updates,

@@ -193,6 +193,7 @@ impl SharedInformer {
             deletes_queued: watch::Sender::new(false),
             loop_ended,
             channel_bytes_max: options.channel_bytes_max,
+            others: Arc::default(),
             reconfigure_lock: tokio::sync::Mutex::default(),
             members: std::sync::Mutex::new(Members::new(&spec, options.reflector)),
         };
@@ -233,11 +234,13 @@ impl SharedInformer {
             metrics: Arc::clone(&self.metrics),
             cache: Arc::clone(&self.cache),
             options,
+            others: Arc::clone(&self.others),
             generation,
             probation: (generation != FIRST_GENERATION).then(|| ReflectorProbation {
                 control: self.control.clone(),
                 list_submitted: Arc::default(),
-                hold_max: match self.members().spec.shards == spec.shards {
+                // What is read now, which may be less than what was asked for last.
+                hold_max: match self.source.snapshot().shards() == spec.shards.as_ref() {
                     true => RECONFIGURE_HOLD_MAX,
                     false => SHARDS_HOLD_MAX,
                 },

@@ -6,6 +6,7 @@ mod handlers;
 mod indexes;
 mod lifecycle;
 mod load;
+mod other_namespaces;
 mod random;
 mod reconfigure;
 mod registrations;

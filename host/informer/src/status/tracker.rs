@@ -156,21 +156,26 @@ impl StatusTracker {
     }
 
     /// A candidate with another request has started.
-    pub(crate) fn set_reconfiguring(&self) {
-        self.reconfiguring.send_replace(Some(Reconfiguring::default()));
+    pub(crate) fn set_reconfiguring(&self, generation: u64) {
+        self.reconfiguring.send_replace(Some(Reconfiguring {
+            last_error: None,
+            generation,
+        }));
     }
 
     /// The candidate's request was refused or failed.
-    pub(crate) fn set_reconfigure_error(&self, text: String) {
+    pub(crate) fn set_reconfigure_error(&self, generation: u64, text: String) {
         self.reconfiguring.send_if_modified(|state| {
-            let state = state.as_mut();
+            let state = state.as_mut().filter(|state| state.generation == generation);
             state.map(|state| state.last_error = Some(text)).is_some()
         });
     }
 
-    /// The candidate has replaced the previous reflector.
-    pub(crate) fn set_reconfigured(&self) {
-        self.reconfiguring.send_replace(None);
+    /// The candidate has replaced the previous reflector. Another change may have begun since.
+    pub(crate) fn set_reconfigured(&self, generation: u64) {
+        let is_it = |state: &mut Reconfiguring| state.generation == generation;
+        self.reconfiguring
+            .send_if_modified(|state| state.take_if(is_it).is_some());
     }
 
     /// `None` while no change is in progress.

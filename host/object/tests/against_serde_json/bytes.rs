@@ -1,7 +1,9 @@
 //! Arbitrary and damaged bytes: nothing panics, and valid JSON is accepted.
 
 use informant_object::frames::{Bookmark, Line, LineSplitter, ListSplitter, WatchLine};
-use informant_object::{FieldSelector, Key, LabelSelector, Object, Payload, Pointer, Projection, Shape, head};
+use informant_object::{
+    FieldSelector, Key, LabelSelector, Object, Payload, Pointer, Projection, Shape, first_head, head,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -13,7 +15,7 @@ fn read_everything(bytes: &[u8]) {
         .map(|text| Pointer::parse(text).expect("a pointer"))
         .to_vec();
     let shape = Shape::new("v1", "Pod", drop, false).expect("droppable");
-    let _ = head(bytes);
+    let _ = (head(bytes), first_head(bytes));
     if let Ok(object) = Object::parse(bytes, &shape) {
         let pointer = Pointer::parse("/*/*/*").expect("a pointer");
         let _ = (object.pointer(&pointer), object.labels().count(), format!("{object:?}"));

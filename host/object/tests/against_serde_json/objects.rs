@@ -1,6 +1,6 @@
 //! Objects: head, cuts, splice, pointers, projections, labels.
 
-use informant_object::{Object, ObjectError, Payload, Pointer, Projection, Shape, head};
+use informant_object::{Object, ObjectError, Payload, Pointer, Projection, Shape, first_head, head};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::Value;
@@ -77,6 +77,10 @@ pub(crate) fn check_object(text: &str, shape: &Shape, doubled: bool) -> Result<(
     let head = head(text.as_bytes()).map_err(|error| TestCaseError::fail(error.to_string()))?;
     prop_assert_eq!(head.key(), object.key());
     prop_assert_eq!((&*head.uid, head.version()), (object.uid(), object.version()));
+    // Of two members with one name the first counts there: here is one.
+    let once = whole.to_string();
+    let first = first_head(once.as_bytes()).map_err(|error| TestCaseError::fail(error.to_string()))?;
+    prop_assert_eq!(&first, &head);
     Ok(())
 }
 

@@ -49,6 +49,10 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// A list for other shards is abandoned after this time, and begins again: `SHARDS_HOLD_MAX` of the reflector.
 const LIST_MAX: Duration = Duration::from_secs(600);
 
+/// Namespaces of other shards that a list leaves out, if the replica knows them: `EXCLUDED_NAMESPACES_BYTES_MAX` of the
+/// reflector, with names of about 13 bytes.
+const EXCLUDED_NAMESPACES: f64 = 400.0;
+
 /// The replicas of the table.
 const PLANNED_REPLICAS: [u32; 5] = [1, 4, 16, 64, 1_000];
 
@@ -186,15 +190,21 @@ impl Group {
         f64::from(self.replicas) * self.lease_writes()
     }
 
+    /// The share of the objects that a list leaves out, as their namespaces are known to be of other shards: `min(1 −
+    /// largest_share, 400 / namespaces)`. A replica knows them once it has listed.
+    fn excluded_share(&self) -> f64 {
+        (1.0 - self.largest_share()).min(EXCLUDED_NAMESPACES / f64::from(self.namespaces.max(1)))
+    }
+
     /// Lists of `replicas` replicas at the same time, each of all that it has: `one = bytes × share / sources`, with
-    /// the largest share if the API server selects, else 1. Together they are `replicas × sources × one`; if it
-    /// selects, no object is sent twice. They end after `max(one / list_bytes_per_second, together /
+    /// the largest share if the API server selects, else 1 without `excluded`. Together they are `replicas × sources ×
+    /// one`; if it selects, no object is sent twice. They end after `max(one / list_bytes_per_second, together /
     /// lists_bytes_per_second)`.
-    fn lists(&self, replicas: u32) -> Lists {
+    fn lists(&self, replicas: u32, excluded: f64) -> Lists {
         let replicas = f64::from(replicas);
         let (share, together) = match self.selects {
             true => (self.largest_share(), (replicas * self.largest_share()).min(1.0)),
-            false => (1.0, replicas),
+            false => (1.0 - excluded, replicas * (1.0 - excluded)),
         };
         let one = self.bytes() * share / f64::from(self.sources.max(1));
         let bytes = self.bytes() * together;
@@ -211,7 +221,8 @@ impl Group {
     fn lists_after_kill(&self) -> Option<Lists> {
         let replicas = self.replicas.checked_sub(1).filter(|replicas| *replicas > 0)?;
         let after = Group { replicas, ..*self };
-        Some(after.lists(self.shards_of_largest().min(after.holders())))
+        let gaining = self.shards_of_largest().min(after.holders());
+        Some(after.lists(gaining, after.excluded_share()))
     }
 
     /// From the kill of a replica to the first calls for its shards, at most: `duration + 2 × 10 ms + lists`. The
@@ -244,7 +255,7 @@ impl Group {
     /// The same until each holder has listed its objects: each begins its list again with each shard that moves, so
     /// `equal_shares + lists of all holders`.
     fn rebalanced_seconds(&self) -> Option<f64> {
-        Some(self.equal_shares_seconds() + self.lists(self.holders()).seconds?)
+        Some(self.equal_shares_seconds() + self.lists(self.holders(), 0.0).seconds?)
     }
 
     /// The CPU of a replica until it is synced, divided by that of one process that has everything: `share + (1 −

@@ -44,12 +44,9 @@ const EVENTS_PER_SECOND: u32 = 500;
 
 const NAMESPACES_CONFIG: &str = "\n[informer.namespaces]\nresource = \"v1/namespaces\"\n";
 
-/// Kills at each speed.
-const KILLS: u32 = 3;
-
 /// Measures all parts, the shares of what is read with `objects` pods, and prints them, next to what the model says.
-/// Returns whether all meet the targets.
-pub(in crate::bench) async fn measure(cores: &Cores, objects: u32) -> Result<bool> {
+/// A replica is killed `times` times at each speed. Returns whether all meet the targets.
+pub(in crate::bench) async fn measure(cores: &Cores, objects: u32, times: u32) -> Result<bool> {
     println!(
         "\nshards: {SHARDS} on {REPLICAS} replicas, {} pods in {NAMESPACES} namespaces",
         thousands(f64::from(objects))
@@ -69,12 +66,17 @@ pub(in crate::bench) async fn measure(cores: &Cores, objects: u32) -> Result<boo
     println!("with {} pods:", thousands(f64::from(moved)));
     let mut bench = Bench::filled(cores, false, moved, teams).await?;
     is_met &= events(&mut bench, &mut measured).await?;
-    is_met &= kills(&bench, "mixed", "fast", targets::FAST_SHARD_SECONDS, &mut measured).await?;
-    is_met &= kills(&bench, "mixed", "normal", targets::SHARD_SECONDS, &mut measured).await?;
+    for (speed, most_seconds) in [
+        ("fast", targets::FAST_SHARD_SECONDS),
+        ("normal", targets::SHARD_SECONDS),
+    ] {
+        is_met &= kills(&bench, ("mixed", speed), (times, most_seconds), &mut measured).await?;
+    }
     is_met &= grow_and_shrink(&mut bench, &mut measured).await?;
     drop(bench);
     let bench = Bench::filled(cores, true, moved, random).await?;
-    is_met &= kills(&bench, "raw", "fast", targets::FAST_SHARD_SECONDS, &mut measured).await?;
+    let most_seconds = targets::FAST_SHARD_SECONDS;
+    is_met &= kills(&bench, ("raw", "fast"), (times, most_seconds), &mut measured).await?;
     let lines: Vec<String> = model::compare(&measured).iter().map(Comparison::line).collect();
     println!("computed by the model, which has no targets:\n{}", lines.join("\n"));
     Ok(is_met)
@@ -242,14 +244,19 @@ async fn calls(group: &Group, event: &str) -> Result<u64> {
 }
 
 /// Kills one of the replicas: until each object of its shards was called once more elsewhere.
-async fn kills(bench: &Bench, hash: &str, speed: &str, most_seconds: f64, measured: &mut Measured) -> Result<bool> {
+async fn kills(
+    bench: &Bench,
+    (hash, speed): (&str, &str),
+    (times, most_seconds): (u32, f64),
+    measured: &mut Measured,
+) -> Result<bool> {
     let (name, ha) = (
         format!("kills-{hash}-{speed}"),
         format!("hash = {hash:?}\nspeed = {speed:?}"),
     );
     let mut group = bench.divided((&name, &ha), REPLICAS, "", measured).await?;
     let mut longest: f64 = 0.0;
-    for kill in 0..KILLS {
+    for kill in 0..times {
         let number = kill as usize % REPLICAS;
         let lost = group.replicas[number].objects().await?;
         let before = calls_but(&group, number).await?;
@@ -276,7 +283,7 @@ async fn kills(bench: &Bench, hash: &str, speed: &str, most_seconds: f64, measur
     });
     let is_met = longest <= most_seconds;
     println!(
-        "hash = {hash:?}, speed = {speed:?}: one of {REPLICAS} killed {KILLS} times: at most {longest:.2} s until each object of its shards \
+        "hash = {hash:?}, speed = {speed:?}: one of {REPLICAS} killed {times} times: at most {longest:.2} s until each object of its shards \
          was called elsewhere (first calls at most {most_seconds} s: {})",
         targets::word(is_met)
     );

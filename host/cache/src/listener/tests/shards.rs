@@ -265,7 +265,7 @@ fn source_divided_otherwise_delivers_with_its_next_list() {
     let (snapshot, now) = (rig.store(PODS).publish(), rig.now);
     let resume = ResumeState::of_takeover(CONTINUES, vec![kept.clone()]);
     rig.listener.feed().attach_resumed(PODS, &snapshot, resume, now);
-    assert_eq!(rig.drain(), "synced takeover\n");
+    assert_eq!(rig.drain(), "", "nothing of it is synced");
     rig.set(&names[0], 13);
     rig.delete(gone);
     assert_eq!(rig.drain(), "");
@@ -290,4 +290,47 @@ fn source_divided_otherwise_delivers_with_its_next_list() {
     );
     let synced = "synced takeover\n".repeat(2);
     assert_eq!(rig.drain(), expected + &synced);
+}
+
+#[test]
+fn first_list_ends_with_the_shards_that_it_lacks() {
+    for is_lost in [false, true] {
+        let mut rig = Rig::bare(options());
+        let held = HeldShards {
+            division: DIVISION,
+            shards: set(&[0, 1]),
+        };
+        rig.listener.control().set_shards(Some(held));
+        rig.store(PODS).set_shards(Some(filter(&[0])));
+        let (here, later) = (&names(0, 1)[0], &names(1, 1)[0]);
+        rig.store(PODS).add(object(here, 11));
+        rig.store(PODS).publish();
+        rig.attach(PODS);
+        assert_eq!(rig.drain(), format!("add {here}@11 initial\n"));
+        if is_lost {
+            rig.listener.control().lose_shards(set(&[1]));
+            assert_eq!(rig.drain(), "synced takeover\n");
+        } else {
+            list(&mut rig, &[0, 1], &[object(later, 12)]);
+            assert_eq!(rig.drain(), format!("add {later}@12 takeover\nsynced takeover\n"));
+        }
+    }
+}
+
+#[test]
+fn rolled_back_cluster_brings_what_was_accepted_before() {
+    for is_rolled_back in [false, true] {
+        let mut rig = holding(&[0]);
+        gain(&rig, 1, CONTINUES, &KeptDeletes::default());
+        let version = informant_object::ResourceVersion::new("9");
+        rig.store(PODS).set_version(version, u64::from(is_rolled_back));
+        let name = &names(1, 1)[0];
+        list(&mut rig, &[0, 1], &[object(name, 5)]);
+        let expected = if is_rolled_back {
+            format!("add {name}@5 takeover\n")
+        } else {
+            String::new()
+        };
+        assert_eq!(rig.drain(), expected + "synced takeover\n");
+    }
 }

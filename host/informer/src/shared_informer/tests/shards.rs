@@ -58,7 +58,8 @@ async fn only_objects_of_read_shards_are_stored_and_delivered() {
         settle().await;
         assert_eq!(recorder.take(), [format!("update {mine} 1->2")]);
         put(&server, &other, 3);
-        settle().await;
+        // After each of these it pauses.
+        pass(1).await;
         // What is left out counts as seen: a watch does not go back to before it.
         let newest = server.get("v1/pods", "default", &other).unwrap().unwrap();
         let seen = rig.informer.snapshot().version().unwrap().clone();
