@@ -17,9 +17,9 @@ pub(crate) struct Args {
     /// Continue after a failed step.
     #[arg(long)]
     keep_going: bool,
-    /// Also run the long checks, which CI does not: 200 kills of a durable daemon, 100 kills with example plugins
-    /// on kube-apiserver, the end-to-end suites on older kube-apiservers, 10,000 seeds of the simulation and 10,000 more with
-    /// shards, fuzzing, the files of a release, the alert rules in promtool, and generated files in git.
+    /// Also run the long checks, which CI does not: 200 kills of a durable daemon, 100 kills with example plugins on
+    /// kube-apiserver, the end-to-end suites on older kube-apiservers, 10,000 seeds of the simulation and 10,000 more
+    /// with shards, fuzzing, the files of a release, the alert rules in promtool, and generated files in git.
     #[arg(long)]
     full: bool,
     /// Run only the steps whose name contains this text, with what earlier runs have built.

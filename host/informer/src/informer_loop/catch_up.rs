@@ -1,5 +1,5 @@
-//! A candidate's list of a divided source waits until the reflector before has sent what precedes it: no list shows deletes of
-//! shards that one of the two does not read. Meanwhile commands are handled, so that the next candidate replaces this
+//! A candidate's list of a divided source waits until the reflector before has sent what precedes it: no list shows
+//! deletes of shards that one of the two does not read. Meanwhile commands are handled, so that the next candidate replaces this
 //! one.
 //!
 //! ```text

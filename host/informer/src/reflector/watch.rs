@@ -37,8 +37,8 @@ pub(super) const FRUITLESS_WATCH: Duration = Duration::from_secs(30);
 /// batch and the waking of handlers, and few enough to still be in the CPU cache when the loop processes them.
 pub(super) const MESSAGE_BYTES_MAX: usize = 256 * 1024;
 
-/// After events of objects that another process handles, nothing is read for so long: 5 ms. Each process that has a part
-/// of the shards reads what all of them handle, and is woken less often so.
+/// After events of objects that another process handles, nothing is read for so long: 5 ms. Each process that has a
+/// part of the shards reads what all of them handle, and is woken less often so.
 pub(super) const OTHER_SHARDS_PAUSE: Duration = Duration::from_millis(5);
 
 /// An open watch and what was read of it.
