@@ -1,6 +1,6 @@
 //! A candidate's list of a divided source waits until the reflector before has sent what precedes it: no list shows
-//! deletes of shards that one of the two does not read. Meanwhile commands are handled, so that the next candidate replaces this
-//! one.
+//! deletes of shards that one of the two does not read. Meanwhile commands are handled, so that the next candidate
+//! replaces this one.
 //!
 //! ```text
 //! candidate: list of version v waits ──────────────────────────────┐ applied
