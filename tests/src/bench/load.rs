@@ -51,6 +51,11 @@ pub(super) async fn copy_in(cluster: &Cluster, count: u32, spread: Spread) -> Re
         "{count} pods of {originals} namespaces"
     );
     create_in(&cluster.client().await?, originals, spread).await?;
+    copy(cluster, originals, count, spread).await
+}
+
+/// Copies the present states of the first pods to the others.
+async fn copy(cluster: &Cluster, originals: u32, count: u32, spread: Spread) -> Result<()> {
     let etcd = cluster.etcd().context("only the real kube-apiserver has a database")?;
     let key = |number| format!("/registry/pods/{}/{}", spread.namespace(number), name(number));
     let mut stored = Vec::new();
@@ -165,6 +170,16 @@ impl Load {
             async move { client.merge(&format!("{path}/status"), &patch).await.map(drop) }
         });
         patches.buffer_unordered(REQUESTS_AT_ONCE).try_collect().await
+    }
+
+    /// Updates each pod once, those that [`copy_in`] has copied in the database: faster than the API server accepts
+    /// updates.
+    pub(super) async fn update_copies(&mut self, cluster: &Cluster) -> Result<()> {
+        let originals = u32::try_from(self.spread.namespaces().len())?.min(self.objects);
+        // The first pods are next.
+        self.updates = self.updates.next_multiple_of(self.objects);
+        self.update(originals).await?;
+        copy(cluster, originals, self.objects, self.spread).await
     }
 
     /// Makes updates at a steady rate for some seconds. Each carries its send time.
