@@ -60,6 +60,10 @@ pub(crate) const LIST_PAGE_ITEMS: usize = 500;
 /// in half a minute; one that does not support the request never marks their end.
 pub(crate) const INITIAL_EVENTS_MAX: Duration = Duration::from_secs(180);
 
+/// Items of a page of a list that leaves out namespaces of other shards. Larger than [`LIST_PAGE_ITEMS`], as each page
+/// makes the API server look at what it leaves out, and small enough to be sent within its minute.
+const OWN_PAGE_ITEMS: usize = 5_000;
+
 /// The most objects of one list. Ten times what a large cluster has of a kind; a longer one has no end.
 pub const LIST_OBJECTS_MAX: usize = 5_000_000;
 
@@ -164,6 +168,8 @@ pub(crate) struct Reflector {
     /// now, or a restored one.
     check_rollback: bool,
     liveness: Liveness,
+    /// Whether the next list leaves out namespaces of other shards: not after one that failed.
+    leaves_out: bool,
 }
 
 /// Why a list-and-watch round ended.
@@ -202,6 +208,7 @@ impl Reflector {
             outages_ended: parts.link.outages_ended(),
             check_rollback: false,
             liveness: Liveness::default(),
+            leaves_out: true,
             parts,
         }
     }
@@ -230,10 +237,18 @@ impl Reflector {
 
     /// Fetches the whole state and sends it to the loop. After a WatchList, returns its open watch.
     async fn fetch_state(&mut self) -> Result<Option<OpenWatch>, ListFailure> {
+        // Whatever it fails of, the next attempt is another one.
+        let leaves_out = std::mem::replace(&mut self.leaves_out, false);
+        let end = match self.list_without_others(leaves_out).await {
+            Some(end) => end.map(|()| None),
+            None => self.fetch_all().await,
+        };
+        self.leaves_out = end.is_ok();
+        end
+    }
+
+    async fn fetch_all(&mut self) -> Result<Option<OpenWatch>, ListFailure> {
         let reads_all = !self.parts.request.reads_nothing();
-        if reads_all && let Some(end) = self.list_without_others().await {
-            return end.map(|()| None);
-        }
         if reads_all && self.watch_list.should_try(self.parts.environment.now()) {
             match self.watch_list().await {
                 Ok(open) => return Ok(Some(open)),
@@ -252,7 +267,7 @@ impl Reflector {
 
     /// Lists without the namespaces that are known to be of other shards: also if WatchList is supported, as the watch
     /// has to bring the deletes of these. None: they are not known, or cannot be left out.
-    async fn list_without_others(&mut self) -> Option<Result<(), ListFailure>> {
+    async fn list_without_others(&mut self, is_wanted: bool) -> Option<Result<(), ListFailure>> {
         let ReflectorParts {
             request,
             others,
@@ -260,12 +275,13 @@ impl Reflector {
             options,
             ..
         } = &self.parts;
+        if !is_wanted || request.reads_nothing() {
+            return None;
+        }
         let excluded = others.excluded(request.shards.as_ref(), &source.snapshot())?;
-        // What is left is as much as this process keeps.
-        let limit = options.page_items.unwrap_or(0);
+        let limit = options.page_items.unwrap_or(OWN_PAGE_ITEMS);
         match self.list(&request.without(&excluded), Some(limit)).await {
             Err(ListFailure::Failed(error)) if error.is_about_request() => {
-                self.parts.others.refuse();
                 log!(info, *self.parts.name, %error, "API server cannot leave out namespaces; listing all of them");
                 None
             }

@@ -258,7 +258,7 @@ impl Listener {
 
     /// The first list of a source had ended before it listed the shards that are held now. If nothing is left of those,
     /// its end is not theirs.
-    fn end_first_list(&mut self, source: SourceId) {
+    pub(super) fn end_first_list(&mut self, source: SourceId) {
         let is_due = !self.awaits_shards(source);
         let state = self.sources.get_mut(source).filter(|_| is_due);
         if let Some(ended) = state.and_then(|state| state.awaits_shards_since.take()) {

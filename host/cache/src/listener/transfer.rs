@@ -49,9 +49,16 @@ impl Listener {
             self.transfer_keys(*old, new, scope, all_complete);
             self.transfer_intervals(*old, new, (snapshot, changes));
         }
+        let first_lists = olds
+            .iter()
+            .filter_map(|old| self.sources.get_mut(*old)?.awaits_shards_since.take());
+        let first_list = first_lists.max();
         self.queue.slots.lane_map.attached(new);
         self.sources.add_transferred(new, snapshot.clone());
         self.await_shards(new, None, now);
+        if let Some(state) = self.sources.get_mut(new) {
+            state.awaits_shards_since = first_list;
+        }
         if !all_complete {
             self.sources.restart(new, CursorKind::Replay, now);
         }
@@ -63,6 +70,7 @@ impl Listener {
                 self.queue.enqueue((new, lane), Known::Nothing, synced);
             }
         }
+        self.end_first_list(new);
     }
 
     /// The `Synced` of `sources` that no handler was called for yet, at most one for each lane.

@@ -93,8 +93,9 @@ impl InformerLoop {
         let listed = waiting.listed();
         let (updates, received) = updates.into_parts();
         waiting.silent_until = now + LIST_WAIT_SILENCE_MAX;
-        waiting.seen = updates.iter().filter_map(Update::version).max().max(waiting.seen);
         let is_list = |update: &Update| matches!(update, Update::Replace(_));
+        let before_list = updates.iter().take_while(|update| !is_list(update));
+        waiting.seen = before_list.filter_map(Update::version).max().max(waiting.seen);
         let end = match waiting.seen >= listed {
             true => Some(WaitEnd::CaughtUp),
             false if updates.iter().any(is_list) => Some(WaitEnd::Relisted),

@@ -2,84 +2,95 @@
 //! does not receive what the others have. A watch still brings all events: it has the deletes of other shards, which
 //! this process keeps for the case that it takes one over.
 //!
-//! They are learned from what is left out. The namespaces that are not known yet come with a list, and are left out
-//! here: to ask for fewer objects is only cheaper.
+//! They are learned from what lists bring and leave out here. To ask for fewer objects is only cheaper, so it does not
+//! matter if some are unknown, or gone.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use informant_cache::{ShardBy, ShardFilter, Snapshot};
 use informant_object::KeyRef;
 
 /// How long the field selector that excludes them may be, in bytes, as it is part of the address: 16 KiB, about 400
-/// namespaces. Further ones are left out here.
+/// namespaces, those with the most objects. The others are left out here.
 pub(crate) const EXCLUDED_NAMESPACES_BYTES_MAX: usize = 16 * 1_024;
+
+/// How many are known. Further ones are not remembered.
+const OTHER_NAMESPACES_MAX: usize = 4_096;
 
 /// In the address, `!=` and `,` have three bytes for each character.
 const TERM: &str = "metadata.namespace!=";
 const TERM_BYTES: usize = TERM.len() + 2 * 2 + 3;
 
+/// Objects of namespaces.
+pub(crate) type Counts = BTreeMap<Box<str>, u64>;
+
 /// What the reflectors of a source know of the namespaces of other shards.
 #[derive(Debug, Default)]
-pub(crate) struct OtherNamespaces(Mutex<Names>);
+pub(crate) struct OtherNamespaces(Mutex<Counts>);
 
-#[derive(Debug, Default)]
-struct Names {
-    seen: BTreeSet<Box<str>>,
-    bytes: usize,
-    /// The API server does not support the field selector, or not one of this length.
-    is_refused: bool,
+/// Counts an object of the namespace.
+pub(crate) fn count(counts: &mut Counts, namespace: &str) {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    if let Some(count) = counts.get_mut(namespace) {
+        *count += 1;
+    } else if counts.len() < OTHER_NAMESPACES_MAX && !namespace.is_empty() && namespace.bytes().all(is_plain) {
+        counts.insert(namespace.into(), 1);
+    }
 }
 
 impl OtherNamespaces {
-    /// An object with this key was left out.
-    pub(crate) fn see(&self, key: KeyRef<'_>) {
-        let namespace = key.namespace;
-        let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let bytes = names.bytes + namespace.len() + TERM_BYTES;
-        let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-        if bytes <= EXCLUDED_NAMESPACES_BYTES_MAX
-            && !namespace.is_empty()
-            && namespace.bytes().all(is_plain)
-            && !names.seen.contains(namespace)
-        {
-            names.seen.insert(namespace.into());
-            names.bytes = bytes;
-        }
-    }
-
-    /// The field selector of all namespaces but the known ones that `shards` do not have. None if it is of no use:
-    /// nothing is known, the API server selects by itself, or has refused it.
-    pub(crate) fn excluded(&self, shards: Option<&ShardFilter>, known: &Snapshot) -> Option<String> {
-        let shards = shards.filter(|shards| shards.by == ShardBy::Namespace && shards.selector().is_none())?;
-        self.see_lost(shards, known);
-        let names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let others = names
-            .seen
-            .iter()
-            .filter(|namespace| !shards.includes(KeyRef::new(namespace, "")));
-        let terms: Vec<String> = others.map(|namespace| format!("{TERM}{namespace}")).collect();
-        (!names.is_refused && !terms.is_empty()).then(|| terms.join(","))
-    }
-
-    /// Namespaces of shards that were read until now.
-    fn see_lost(&self, shards: &ShardFilter, known: &Snapshot) {
-        if known.shards().is_none_or(|before| before == shards) {
-            return;
-        }
-        let mut last = "";
-        for key in known.iter().map(|object| object.key()) {
-            if key.namespace != last && !shards.includes(key) {
-                self.see(key);
+    /// A list of which `kept` objects are kept has brought these, which were left out.
+    pub(crate) fn listed(&self, left_out: Counts, kept: usize) {
+        let mut known = self.lock();
+        if left_out.values().sum::<u64>() > kept as u64 {
+            // It was not asked to leave out most of them: what is not in it is gone.
+            *known = left_out;
+        } else {
+            known.extend(left_out);
+            while known.len() > OTHER_NAMESPACES_MAX {
+                known.pop_last();
             }
-            last = key.namespace;
         }
     }
 
-    /// The API server has refused it.
-    pub(crate) fn refuse(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_refused = true;
+    /// The field selector of all namespaces but those that are known to be of other shards than `shards`. None if it is
+    /// of little use: they have fewer objects than are kept, or the API server selects by itself.
+    pub(crate) fn excluded(&self, shards: Option<&ShardFilter>, kept: &Snapshot) -> Option<String> {
+        let shards = shards.filter(|shards| shards.by == ShardBy::Namespace && shards.selector().is_none())?;
+        let mut known = self.lock();
+        known.extend(lost(shards, kept));
+        let is_other = |namespace: &str| !shards.includes(KeyRef::new(namespace, ""));
+        let mut others: Vec<(&str, u64)> = known.iter().map(|(namespace, count)| (&**namespace, *count)).collect();
+        others.retain(|(namespace, _)| is_other(namespace));
+        others.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let (mut terms, mut bytes, mut objects) = (Vec::new(), 0, 0);
+        for (namespace, count) in others {
+            bytes += namespace.len() + TERM_BYTES;
+            if bytes > EXCLUDED_NAMESPACES_BYTES_MAX {
+                break;
+            }
+            objects += count;
+            terms.push(format!("{TERM}{namespace}"));
+        }
+        (objects > 0 && objects >= kept.len() as u64).then(|| terms.join(","))
     }
+
+    // It is consistent between calls.
+    fn lock(&self) -> std::sync::MutexGuard<'_, Counts> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Namespaces of shards that were read until now.
+fn lost(shards: &ShardFilter, kept: &Snapshot) -> Counts {
+    let mut counts = Counts::default();
+    if kept.shards().is_some_and(|before| before != shards) {
+        let keys = kept.iter().map(|object| object.key());
+        keys.filter(|key| !shards.includes(*key))
+            .for_each(|key| count(&mut counts, key.namespace));
+    }
+    counts
 }
 
 #[cfg(test)]
@@ -99,8 +110,16 @@ mod tests {
         }
     }
 
-    fn excluded(others: &OtherNamespaces, filter: &ShardFilter) -> Option<String> {
-        others.excluded(Some(filter), &Snapshot::default())
+    fn excluded(others: &OtherNamespaces, shards: &[u8]) -> Option<String> {
+        others.excluded(Some(&filter(shards, ShardBy::Namespace)), &Snapshot::default())
+    }
+
+    fn counted<'a>(namespaces: impl IntoIterator<Item = &'a str>) -> Counts {
+        let mut counts = Counts::default();
+        namespaces
+            .into_iter()
+            .for_each(|namespace| count(&mut counts, namespace));
+        counts
     }
 
     /// A namespace of each of two shards.
@@ -116,32 +135,42 @@ mod tests {
     #[test]
     fn only_known_namespaces_of_other_shards_are_excluded() {
         let (others, [zero, one]) = (OtherNamespaces::default(), namespaces());
-        let by = ShardBy::Namespace;
-        assert_eq!(excluded(&others, &filter(&[0], by)), None);
-        for namespace in [&one, &one, &zero] {
-            others.see(KeyRef::new(namespace, "a"));
-        }
+        assert_eq!(excluded(&others, &[0]), None);
+        others.listed(counted([&*one, &*one, &*zero]), 0);
         let only = |namespace: &str| Some(format!("metadata.namespace!={namespace}"));
-        assert_eq!(excluded(&others, &filter(&[0], by)), only(&one));
-        assert_eq!(excluded(&others, &filter(&[1], by)), only(&zero));
-        assert_eq!(excluded(&others, &filter(&[0, 1], by)), None);
-        assert_eq!(excluded(&others, &filter(&[0], ShardBy::NamespaceAndName)), None);
-        others.refuse();
-        assert_eq!(excluded(&others, &filter(&[0], by)), None);
+        assert_eq!(excluded(&others, &[0]), only(&one));
+        assert_eq!(excluded(&others, &[1]), only(&zero));
+        assert_eq!(excluded(&others, &[0, 1]), None);
+        let by_name = filter(&[0], ShardBy::NamespaceAndName);
+        assert_eq!(others.excluded(Some(&by_name), &Snapshot::default()), None);
+    }
+
+    #[test]
+    fn namespaces_that_a_whole_list_lacks_are_forgotten() {
+        let (others, [zero, one]) = (OtherNamespaces::default(), namespaces());
+        others.listed(counted([&*one]), 0);
+        others.listed(counted([&*zero]), 5);
+        assert!(
+            excluded(&others, &[0]).is_some(),
+            "a list of few others adds to what is known"
+        );
+        others.listed(counted([&*zero; 9]), 5);
+        assert_eq!(excluded(&others, &[0]), None);
     }
 
     #[test]
     fn selector_is_bounded_and_has_only_plain_names() {
         let others = OtherNamespaces::default();
-        for name in ["", "a,b", "a=b", "A", "a/b"] {
-            others.see(KeyRef::new(name, "a"));
-        }
-        let none = filter(&[], ShardBy::Namespace);
-        assert_eq!(excluded(&others, &none), None);
-        for number in 0..10_000 {
-            others.see(KeyRef::new(&format!("team-{number}"), "a"));
-        }
-        let selector = excluded(&others, &none).unwrap();
+        others.listed(counted(["", "a,b", "a=b", "A", "a/b"]), 0);
+        assert_eq!(excluded(&others, &[]), None);
+        let names: Vec<String> = (0..10_000).map(|number| format!("team-{number}")).collect();
+        let large = std::iter::repeat_n("team-4000", 3);
+        others.listed(counted(names.iter().map(String::as_str).chain(large)), 0);
+        let selector = excluded(&others, &[]).unwrap();
+        assert!(
+            selector.starts_with("metadata.namespace!=team-4000,"),
+            "the largest are first"
+        );
         let encoded: String = form_urlencoded::byte_serialize(selector.as_bytes()).collect();
         assert!(encoded.len() > EXCLUDED_NAMESPACES_BYTES_MAX / 2);
         assert!(encoded.len() <= EXCLUDED_NAMESPACES_BYTES_MAX, "{}", encoded.len());

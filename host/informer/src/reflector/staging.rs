@@ -13,7 +13,7 @@ use informant_object::frames::{
 use informant_object::{Key, KeyRef, Object, ObjectError, ObjectHead, Shape, first_head, head};
 
 use super::ReflectorParts;
-use super::other_namespaces::OtherNamespaces;
+use super::other_namespaces::{self, Counts, OtherNamespaces};
 use super::staged_heads::{StagedHeads, is_new};
 use crate::metrics::{CounterFamily, SourceMetrics, StagedBytes};
 use crate::source_name::{SourceName, log};
@@ -45,6 +45,9 @@ pub(super) struct Staging<'a> {
     /// The shards that are read; items of others are left out.
     shards: Option<ShardFilter>,
     others: &'a OtherNamespaces,
+    /// Objects that are left out.
+    left_out_of: Counts,
+    reads_nothing: bool,
     left_out: u64,
 }
 
@@ -113,6 +116,8 @@ impl<'a> Staging<'a> {
             heads,
             shards: parts.request.shards,
             others: &parts.others,
+            left_out_of: Counts::default(),
+            reads_nothing: parts.request.reads_nothing(),
             left_out: 0,
         }
     }
@@ -267,6 +272,9 @@ impl<'a> Staging<'a> {
     pub(super) fn finish(mut self) -> Staged {
         self.memory.report();
         self.metrics.count_by(CounterFamily::OtherShards, "list", self.left_out);
+        if self.shards.is_some() && !self.reads_nothing {
+            self.others.listed(self.left_out_of, self.objects.len());
+        }
         Staged {
             objects: self.objects,
             new_bytes: self.new_bytes,
@@ -281,7 +289,7 @@ impl<'a> Staging<'a> {
         let is_other = self.shards.as_ref().is_some_and(|shards| !shards.includes(key));
         if is_other {
             self.left_out += 1;
-            self.others.see(key);
+            other_namespaces::count(&mut self.left_out_of, key.namespace);
         }
         is_other
     }

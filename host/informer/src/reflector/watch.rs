@@ -165,7 +165,8 @@ impl Reflector {
                     return end;
                 }
             }
-            if has_others {
+            // A full message shows that more is waiting.
+            if has_others && read < MESSAGE_BYTES_MAX {
                 self.parts.environment.sleep(OTHER_SHARDS_PAUSE).await;
             }
         };

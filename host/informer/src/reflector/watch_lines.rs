@@ -99,10 +99,7 @@ impl Reflector {
             return false;
         };
         let version = match first_head(event.object) {
-            Ok(head) if !shards.includes(head.key()) => {
-                self.parts.others.see(head.key());
-                head.version().to_version()
-            }
+            Ok(head) if !shards.includes(head.key()) => head.version().to_version(),
             _ => return false,
         };
         updates.counts.other_shard += 1;

@@ -239,8 +239,10 @@ impl SharedInformer {
             probation: (generation != FIRST_GENERATION).then(|| ReflectorProbation {
                 control: self.control.clone(),
                 list_submitted: Arc::default(),
-                // What is read now, which may be less than what was asked for last.
-                hold_max: match self.source.snapshot().shards() == spec.shards.as_ref() {
+                // Neither what is read now nor what was asked for last is other shards.
+                hold_max: match [self.source.snapshot().shards(), self.members().spec.shards.as_ref()]
+                    == [spec.shards.as_ref(); 2]
+                {
                     true => RECONFIGURE_HOLD_MAX,
                     false => SHARDS_HOLD_MAX,
                 },

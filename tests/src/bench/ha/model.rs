@@ -191,9 +191,12 @@ impl Group {
     }
 
     /// The share of the objects that a list leaves out, as their namespaces are known to be of other shards: `min(1 −
-    /// largest_share, 400 / namespaces)`. A replica knows them once it has listed.
+    /// largest_share, 400 / namespaces)`, or nothing if that is less than what is kept. A replica knows them once it
+    /// has listed.
     fn excluded_share(&self) -> f64 {
-        (1.0 - self.largest_share()).min(EXCLUDED_NAMESPACES / f64::from(self.namespaces.max(1)))
+        let kept = self.largest_share();
+        let excluded = (1.0 - kept).min(EXCLUDED_NAMESPACES / f64::from(self.namespaces.max(1)));
+        if excluded >= kept { excluded } else { 0.0 }
     }
 
     /// Lists of `replicas` replicas at the same time, each of all that it has: `one = bytes × share / sources`, with
