@@ -105,7 +105,7 @@ impl InformerLoop {
         let (newer, updates): (Vec<_>, Vec<_>) = updates.into_iter().partition(is_newer);
         self.receive_all(updates, received).await;
         let Some(end) = end else { return };
-        let unread = self.unread_if_selected();
+        let unread = self.unread();
         match self.use_waiting_list(end).await {
             true => self.keep_newer_deletes(newer.into_iter().chain(unread), received),
             false => {
@@ -115,24 +115,19 @@ impl InformerLoop {
         }
     }
 
-    /// What the reflector before has sent already, if the candidate's API server may select by shards. Otherwise the
-    /// candidate's watch sends all of it again.
-    fn unread_if_selected(&mut self) -> Vec<Update> {
-        let shards = self.candidate.as_ref().and_then(|candidate| candidate.spec.shards);
+    /// What the reflector before has sent already.
+    fn unread(&mut self) -> Vec<Update> {
         let mut unread = Vec::new();
-        while shards.is_some_and(|shards| shards.selector().is_some())
-            && let Ok(updates) = self.parts.updates.try_recv()
-        {
+        while let Ok(updates) = self.parts.updates.try_recv() {
             unread.extend(updates.into_parts().0);
         }
         unread
     }
 
     /// The candidate's watch sends again what is newer than its list, but deletes of other shards only if the API
-    /// server does not select.
+    /// server does not select, and if it does not end before.
     fn keep_newer_deletes(&self, newer: impl Iterator<Item = Update>, received: Moment) {
-        let selects = self.parts.spec.shards.is_some_and(|shards| shards.selector().is_some());
-        for update in newer.filter(|_| selects) {
+        for update in newer {
             if let Update::Event {
                 kind: EventKind::Deleted,
                 object,
