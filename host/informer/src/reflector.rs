@@ -237,7 +237,7 @@ impl Reflector {
 
     /// Fetches the whole state and sends it to the loop. After a WatchList, returns its open watch.
     async fn fetch_state(&mut self) -> Result<Option<OpenWatch>, ListFailure> {
-        // Whatever it fails of, the next attempt is another one.
+        // If it fails, or is given up, the next attempt asks for all.
         let leaves_out = std::mem::replace(&mut self.leaves_out, false);
         let end = match self.list_without_others(leaves_out).await {
             Some(end) => end.map(|()| None),
